@@ -1,0 +1,1 @@
+"""The ranks: start, pin, agree, fail together."""

@@ -1,0 +1,72 @@
+"""Which device a rank computes on, and with how many threads."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hvd_gan.cluster.launcher import LaunchError
+
+
+@dataclass(frozen=True)
+class Device:
+    """`gpu` is the index among the visible GPUs, None on a CPU; `threads` are for compute."""
+
+    gpu: int | None
+    threads: int
+
+    def __str__(self) -> str:
+        if self.gpu is not None:
+            return f"GPU {self.gpu}"
+        return f"CPU, {self.threads} thread" + ("s" if self.threads > 1 else "")
+
+
+def choose_gpu(local_rank: int, visible: int) -> int | None:
+    """The GPU of a rank: None without GPUs, the only one if one is visible, else by local rank.
+
+    One visible device means that the launcher has bound it to this task (Slurm does).
+    Raises LaunchError if there are fewer GPUs than ranks on this host.
+    """
+    if visible == 0:
+        return None
+    if visible == 1:
+        return 0
+    if local_rank >= visible:
+        raise LaunchError(
+            f"local rank {local_rank} has no GPU: {visible} are visible on this host; start at "
+            f"most {visible} ranks here, or set CUDA_VISIBLE_DEVICES"
+        )
+    return local_rank
+
+
+def usable_cores() -> frozenset[int]:
+    """The cores that this process may run on."""
+    return frozenset(os.sched_getaffinity(0))
+
+
+def quota(cgroup: Path = Path("/sys/fs/cgroup")) -> float:
+    """The CPU time that a container may use, in cores; infinity where there is no limit."""
+    try:
+        limit, period = (cgroup / "cpu.max").read_text().split()
+        return math.inf if limit == "max" else int(limit) / int(period)
+    except (OSError, ValueError):
+        return math.inf
+
+
+def share_of_cores(own: Iterable[int], all_on_host: Sequence[Iterable[int]], limit: float) -> int:
+    """How many threads a rank may use, at least 1.
+
+    `all_on_host` are the usable cores of every rank on this host, `own` among them. A core that
+    several ranks may use counts for its part, so ranks that the launcher bound to cores of their
+    own keep them whole. `limit` is the container's quota, shared by the ranks on the host.
+    """
+    users: dict[int, int] = {}
+    for cores in all_on_host:
+        for core in cores:
+            users[core] = users.get(core, 0) + 1
+    share = sum(1 / users[core] for core in own)
+    # 1e-9: a sum of thirds is a little below the whole.
+    return max(1, math.floor(min(share, limit / len(all_on_host)) + 1e-9))

@@ -1,0 +1,82 @@
+"""The launcher that started this process: what it says of the job's size, and its screen."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+LAUNCHERS = {"mpirun", "mpiexec", "prterun", "orterun", "horovodrun"}
+
+# The number of processes, as the launchers state it: Open MPI's mpirun, MPICH's and Slurm's PMI,
+# srun (only inside a job step: a batch script has SLURM_NTASKS too), horovodrun with Gloo.
+SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "HOROVOD_SIZE")
+
+
+class LaunchError(Exception):
+    """The job was started in a way that cannot work. The message names the cure."""
+
+
+def stated_size(environment: Mapping[str, str] = os.environ) -> tuple[int, str]:
+    """The largest number of processes that a launcher states, and the variable that says so.
+
+    (1, "") where no launcher says anything.
+    """
+    stated = [(1, "")]
+    for variable in SIZE_VARIABLES:
+        value = environment.get(variable, "")
+        if value.isdigit():
+            stated.append((int(value), variable))
+    return max(stated, key=lambda entry: entry[0])
+
+
+def check_not_alone(size: int, environment: Mapping[str, str] = os.environ) -> None:
+    """Raises LaunchError if a launcher started several processes and each thinks it is alone.
+
+    Each would train the whole run by itself and write over the others' files.
+    """
+    stated, variable = stated_size(environment)
+    if size == 1 and stated > 1:
+        raise LaunchError(
+            f"{variable} says {stated} processes, but Horovod sees 1: the launcher belongs to "
+            "another MPI than the one that Horovod was built with. Start the job with the mpirun "
+            "or horovodrun of this environment (. .venv/bin/activate), or srun with --mpi=pmix"
+        )
+
+
+def shows_on_terminal() -> bool:
+    """Whether what this process prints reaches a terminal.
+
+    mpirun gives its ranks a pseudo-terminal even when its own output goes to a file.
+    """
+    if not sys.stdout.isatty():
+        return False
+    launcher = launcher_pid()
+    if launcher is None:
+        return True
+    try:
+        with open(f"/proc/{launcher}/fd/1", "wb", buffering=0) as screen:
+            return screen.isatty()
+    except OSError:
+        return False
+
+
+def launcher_pid() -> int | None:
+    """The outermost launcher among this process's ancestors; None if it is not on this host."""
+    found = [pid for pid, command in _ancestors() if LAUNCHERS & set(command)]
+    return found[-1] if found else None
+
+
+def _ancestors() -> Iterator[tuple[int, list[str]]]:
+    """Process ids upwards, each with the names of the first words of its command."""
+    pid = os.getppid()
+    while pid > 1:
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+            status = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            return
+        yield pid, [os.path.basename(word) for word in words[:2]]
+        # The command's name stands in parentheses and may hold spaces; the parent comes after.
+        pid = int(status.rpartition(")")[2].split()[1])

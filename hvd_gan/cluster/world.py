@@ -1,0 +1,113 @@
+"""The world: this process among the ranks, and the collective verbs that the rest needs."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from hvd_gan.cluster.carrier import Carrier, HorovodCarrier, MpiCarrier
+from hvd_gan.cluster.device import Device, choose_gpu, quota, share_of_cores, usable_cores
+from hvd_gan.cluster.launcher import check_not_alone, stated_size
+
+Result = TypeVar("Result")
+
+
+class AgreedError(Exception):
+    """An error that every rank raises at the same point, so that one rank may report it."""
+
+
+@dataclass(frozen=True)
+class World:
+    """One rank's view of the job. Made once, by `start`; nobody else calls `hvd.init`."""
+
+    rank: int
+    size: int
+    local_rank: int
+    host: str
+    device: Device
+    members: tuple[str, ...]
+    carrier: Carrier
+
+    @property
+    def is_root(self) -> bool:
+        """True on the one rank that writes files and speaks to the person."""
+        return self.rank == 0
+
+    def __str__(self) -> str:
+        return f"rank {self.rank} of {self.size} on host {self.host}"
+
+    def broadcast(self, value: Any) -> Any:
+        """Rank 0's value. A collective: every rank calls it."""
+        return self.carrier.broadcast(value)
+
+    def gather(self, value: Any) -> list[Any]:
+        """All ranks' values, in their order. A collective: every rank calls it."""
+        return self.carrier.gather(value)
+
+    def agree(self, flag: bool) -> bool:
+        """True if the flag is true on any rank. A collective: every rank calls it."""
+        return any(self.gather(bool(flag)))
+
+    def on_root(self, function: Callable[[], Result]) -> Result:
+        """Rank 0's result of `function`, on every rank.
+
+        A ValueError or OSError becomes an AgreedError on every rank: all of them reach the
+        broadcast, whether the function succeeds or not.
+        """
+        result, error = _attempt(function) if self.is_root else (None, None)
+        result, error = self.broadcast((result, error))
+        if error is not None:
+            raise AgreedError(error)
+        return cast(Result, result)
+
+    def on_all(self, function: Callable[[], Result]) -> Result:
+        """Each rank's own result, if all succeed; else an AgreedError with the first failure.
+
+        Only ValueError and OSError are gathered; anything else ends the job.
+        """
+        result, error = _attempt(function)
+        errors = [f"{error} ({self})" if error and self.size > 1 else error]
+        failed = [error for [error] in self.gather(errors) if error is not None]
+        if failed:
+            raise AgreedError(failed[0])
+        return cast(Result, result)
+
+
+def start() -> World:
+    """Initialises Horovod and finds this rank's place. Call once, after TensorFlow's import.
+
+    Raises LaunchError if the launcher and Horovod disagree or a rank has no GPU.
+    """
+    import tensorflow as tf
+
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    if not gpus:
+        # With as many ranks as cores, busy waiting in MPI takes the cores from the compute.
+        os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    if stated_size() == (1, ""):
+        # No launcher: Gloo needs no MPI daemon to be alone.
+        os.environ.setdefault("HOROVOD_CONTROLLER", "gloo")
+        os.environ.setdefault("HOROVOD_CPU_OPERATIONS", "gloo")
+
+    import horovod.tensorflow as hvd
+
+    hvd.init()
+    check_not_alone(hvd.size())
+    carrier: Carrier = MpiCarrier() if hvd.mpi_enabled() else HorovodCarrier()
+    host, cores = socket.gethostname(), usable_cores()
+    # Every rank reaches this gather: nothing above it depends on the rank.
+    members = carrier.gather((host, cores))
+    neighbours = [theirs for name, theirs in members if name == host]
+    device = Device(choose_gpu(hvd.local_rank(), gpus), share_of_cores(cores, neighbours, quota()))
+    hosts = tuple(name for name, _ in members)
+    return World(hvd.rank(), hvd.size(), hvd.local_rank(), host, device, hosts, carrier)
+
+
+def _attempt(function: Callable[[], Result]) -> tuple[Result | None, str | None]:
+    try:
+        return function(), None
+    except (ValueError, OSError) as error:
+        return None, str(error)
