@@ -1,0 +1,113 @@
+"""Sample k of a run: its image, cropped and with a hole, as a pure function of (seed, k)."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hvd_gan.config import ConfigError, DataSettings
+from hvd_gan.data import order
+from hvd_gan.data.holes import draw_box, draw_hole
+from hvd_gan.data.preparation import prepare
+from hvd_gan.data.source import Image, Source, Unreadable
+
+# So many unreadable images in a row, and the data is not what the user thinks it is.
+MAX_TRIES = 32
+
+
+class Sample(NamedTuple):
+    """image: uint8 [size, size, 3]; mask: float32 [size, size, 1], 1 inside the hole;
+    box: int32 [4], the hole's top, left, height, width; real_box: like box, another random place,
+    for a model that looks at a part of the real image too."""
+
+    image: NDArray[np.uint8]
+    mask: NDArray[np.float32]
+    box: NDArray[np.int32]
+    real_box: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """What could not be read so far: reasons by image name, and for how many samples another
+    image stood in (a sample that is made twice counts twice)."""
+
+    reasons: dict[str, str]
+    substituted: int
+
+
+class Sampler:
+    """Makes samples from a source, in any order and from several threads at once."""
+
+    def __init__(
+        self, source: Source, settings: DataSettings, *, seed: int, held_out: bool = False
+    ) -> None:
+        """Raises ConfigError if the source is empty."""
+        if not len(source):
+            split = "held-out images" if held_out else "images"
+            raise ConfigError(f"data.source: {settings.source} has no {split}")
+        self.source = source
+        self.settings = settings
+        self.seed = seed
+        self.held_out = held_out
+        self._reasons: dict[str, str] = {}
+        self._substituted = 0
+        self._lock = threading.Lock()
+
+    def sample(self, position: int) -> Sample:
+        """The sample at a position of the run, counted from 0 over all ranks.
+
+        Raises ConfigError if no image can be read there, or if the source breaks its promise.
+        """
+        rng = order.generator(self.seed, position)
+        # The hole comes first, so that it is the same whichever image is put under it.
+        mask, box = draw_hole(rng, self.settings.hole, self.settings.image_size)
+        real_box = draw_box(rng, self.settings.hole, self.settings.image_size)
+        image = prepare(self._read(position), None if self.held_out else rng, self.settings)
+        return Sample(image, mask, box, real_box)
+
+    def skipped(self) -> Skipped:
+        """The unreadable images that this sampler met so far."""
+        with self._lock:
+            return Skipped(dict(self._reasons), self._substituted)
+
+    def _read(self, position: int) -> Image:
+        count = len(self.source)
+        findings: list[Unreadable] = []
+        for tries in range(min(MAX_TRIES, count)):
+            index = order.image_at(
+                position, count=count, seed=self.seed, held_out=self.held_out, tries=tries
+            )
+            try:
+                image = self.source.read(index)
+            except Unreadable as finding:
+                findings.append(finding)
+                continue
+            self._check(image, index)
+            self._note(findings)
+            return image
+        self._note(findings)
+        few = "none of its" if len(findings) == count else "none of"
+        many = "images" if len(findings) == count else "images in a row"
+        raise ConfigError(
+            f"data.source: {self.settings.source}: {few} {len(findings)} {many} can be read; "
+            f"the first is {findings[0]}"
+        )
+
+    def _check(self, image: Image, index: int) -> None:
+        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
+            raise ConfigError(
+                f"data.source: {self.settings.source}: {self.source.name(index)} is "
+                f"{image.dtype} {list(image.shape)}; uint8 [height, width, 3] is expected"
+            )
+
+    def _note(self, findings: list[Unreadable]) -> None:
+        if not findings:
+            return
+        with self._lock:
+            self._substituted += 1
+            for finding in findings:
+                self._reasons.setdefault(finding.name, finding.reason)

@@ -1,0 +1,215 @@
+"""A folder gives the same images in the same order on every host, and a stable split."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hvd_gan.config import ConfigError, DataSettings
+from hvd_gan.data.source import Unreadable, open_source
+
+
+def _settings(path, **more):
+    return DataSettings(source="folder", path=path, **{"held_out": 0.0, **more})
+
+
+def _fill(folder, *names):
+    for number, name in enumerate(names):
+        path = os.path.join(os.fsencode(folder), os.fsencode(name))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            Image.new("RGB", (9, 8), (number, 0, 0)).save(file, "PNG")
+
+
+def _names(source):
+    return [source.name(index) for index in range(len(source))]
+
+
+def _error(settings, split="train"):
+    with pytest.raises(ConfigError) as caught:
+        open_source(settings, split)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_images_are_found_below_and_sorted_by_the_bytes_of_their_paths(tmp_path):
+    _fill(
+        tmp_path,
+        "b.PNG",
+        "a/z.Jpeg",
+        "a.webp",
+        "é.gif",
+        "B.tIf",
+        "a/b/c.BMP",
+        "a-b.tiff",
+        "a b.jpg",
+    )
+    source = open_source(_settings(tmp_path), "train")
+    expected = ["B.tIf", "a b.jpg", "a-b.tiff", "a.webp", "a/b/c.BMP", "a/z.Jpeg", "b.PNG", "é.gif"]
+    assert _names(source) == expected
+    reds = [int(source.read(index)[0, 0, 0]) for index in range(8)]
+    assert reds == [4, 7, 6, 2, 5, 1, 0, 3]
+
+
+def test_hidden_and_other_files_are_passed_over(tmp_path):
+    _fill(tmp_path, "a.png", ".b.png", "._a.png", ".cache/c.png", "d.txt", "png", "e.png.bak")
+    (tmp_path / "folder.png").mkdir()
+    os.mkfifo(tmp_path / "pipe.png")
+    assert _names(open_source(_settings(tmp_path), "train")) == ["a.png"]
+
+
+def test_names_with_spaces_newlines_and_broken_text(tmp_path):
+    _fill(tmp_path, "a b.png", "a\nb.png", b"a\xffb.png", "漢字.png", "a\\b.png")
+    source = open_source(_settings(tmp_path), "train")
+    assert _names(source) == ["a\\nb.png", "a b.png", "a\\b.png", "a\\udcffb.png", "漢字.png"]
+    assert [source.read(index).shape for index in range(5)] == [(8, 9, 3)] * 5
+
+
+def test_links_are_followed_and_loops_end(tmp_path):
+    _fill(tmp_path, "data/a.png", "data/sub/b.png", "elsewhere/c.png")
+    data = tmp_path / "data"
+    (data / "linked").symlink_to(tmp_path / "elsewhere")
+    (data / "sub" / "up").symlink_to(data)
+    (data / "self").symlink_to("self")
+    (data / "self.png").symlink_to("self.png")
+    (data / "twin").symlink_to("sub")
+    (data / "c.png").symlink_to("../elsewhere/c.png")
+    source = open_source(_settings(data), "train")
+    assert _names(source) == ["a.png", "c.png", "linked/c.png", "self.png", "sub/b.png"]
+    with pytest.raises(Unreadable):
+        source.read(3)
+
+
+def test_a_dangling_link_is_reported_not_passed_over(tmp_path):
+    _fill(tmp_path, "a.png")
+    (tmp_path / "b.png").symlink_to("nowhere")
+    source = open_source(_settings(tmp_path), "train")
+    with pytest.raises(Unreadable, match=r"b\.png: no such file"):
+        source.read(1)
+
+
+def test_a_vanished_file_is_unreadable_and_does_not_stop_the_fingerprint(tmp_path):
+    _fill(tmp_path, "a.png", "b.png")
+    source = open_source(_settings(tmp_path), "train")
+    before = source.fingerprint()
+    (tmp_path / "a.png").unlink()
+    with pytest.raises(Unreadable, match=r"a\.png"):
+        source.read(0)
+    assert source.fingerprint() != before
+    assert source.read(1).shape == (8, 9, 3)
+
+
+def test_the_fingerprint_tells_names_and_sizes_not_where_the_folder_is(tmp_path):
+    prints = []
+    for place, names in (("x", "ab"), ("y/z", "ab"), ("v", "ac"), ("w", "a")):
+        _fill(tmp_path / place, *(f"{name}.png" for name in names))
+        prints.append(open_source(_settings(tmp_path / place), "train").fingerprint())
+    assert prints[0] == prints[1]
+    assert len(set(prints)) == 3
+    with open(tmp_path / "x" / "a.png", "ab") as file:
+        file.write(b"0")
+    assert open_source(_settings(tmp_path / "x"), "train").fingerprint() != prints[0]
+
+
+def test_the_split_is_disjoint_complete_and_about_the_asked_share(tmp_path):
+    _fill(tmp_path, *(f"{number}.png" for number in range(400)))
+    settings = _settings(tmp_path, held_out=0.25)
+    train, held_out = (set(_names(open_source(settings, side))) for side in ("train", "held_out"))
+    assert not train & held_out and len(train | held_out) == 400
+    assert 70 < len(held_out) < 130
+
+
+def test_the_split_stays_when_files_are_added(tmp_path):
+    _fill(tmp_path, *(f"{number}.png" for number in range(100)))
+    settings = _settings(tmp_path, held_out=0.3)
+    before = set(_names(open_source(settings, "held_out")))
+    _fill(tmp_path, *(f"new/{number}.png" for number in range(100)))
+    after = set(_names(open_source(settings, "held_out")))
+    assert {name for name in after if not name.startswith("new/")} == before
+
+
+@pytest.mark.parametrize("share", [1e-9, 1 - 1e-9])
+def test_of_two_images_or_more_both_sides_get_one(tmp_path, share):
+    for count in (2, 3, 10):
+        folder = tmp_path / str(count)
+        _fill(folder, *(f"{number}.png" for number in range(count)))
+        settings = _settings(folder, held_out=share)
+        sizes = [len(open_source(settings, side)) for side in ("train", "held_out")]
+        assert sorted(sizes) == [1, count - 1]
+
+
+def test_one_image_is_trained_on_and_nothing_is_held_out(tmp_path):
+    _fill(tmp_path, "a.png")
+    settings = _settings(tmp_path, held_out=0.02)
+    assert len(open_source(settings, "train")) == 1
+    assert len(open_source(settings, "held_out")) == 0
+
+
+def test_all_may_be_held_out_to_evaluate_but_not_to_train(tmp_path):
+    _fill(tmp_path, "a.png", "b.png")
+    settings = _settings(tmp_path, held_out=1.0)
+    assert len(open_source(settings, "held_out")) == 2
+    assert "data.held_out: 1.0 holds back all 2 images" in _error(settings)
+    assert len(open_source(_settings(tmp_path), "held_out")) == 0
+
+
+def test_wrong_paths_are_told_in_one_line(tmp_path):
+    assert "set data.path=" in _error(_settings(None))
+    assert "no such folder" in _error(_settings(tmp_path / "missing"))
+    file = tmp_path / "a.png"
+    file.touch()
+    assert "is a file" in _error(_settings(file))
+    empty = tmp_path / "empty"
+    (empty / "sub").mkdir(parents=True)
+    (empty / "notes.txt").touch()
+    assert "no image in this folder or below" in _error(_settings(empty), "held_out")
+
+
+def test_a_folder_that_cannot_be_listed_is_told(tmp_path, monkeypatch):
+    _fill(tmp_path, "a.png", "sub/b.png")
+
+    def scandir(path, real=os.scandir):
+        if path.endswith(b"sub"):
+            raise PermissionError(13, "Permission denied", path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    message = _error(_settings(tmp_path))
+    assert message.endswith("sub: cannot be listed: Permission denied")
+
+
+def test_pixels_above_the_limit_are_unreadable(tmp_path):
+    _fill(tmp_path, "a.png")
+    source = open_source(_settings(tmp_path, max_pixels=71), "train")
+    with pytest.raises(Unreadable, match="9 x 8 pixels"):
+        source.read(0)
+
+
+def test_the_order_does_not_depend_on_the_locale(tmp_path):
+    _fill(tmp_path, "Z.png", "a.png", "é.png", "e.png", b"\xff.png")
+    code = (
+        "from hvd_gan.config import DataSettings\n"
+        "from hvd_gan.data.source import open_source\n"
+        f"source = open_source(DataSettings(path={str(tmp_path)!r}, held_out=0), 'train')\n"
+        "print(ascii([source.name(i) for i in range(len(source))]), source.fingerprint())\n"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-X", "utf8=0", "-c", code],
+            env={**os.environ, **locale},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for locale in ({"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}, {"LC_ALL": "C.UTF-8"})
+    }
+    assert len(outputs) == 1
+
+
+def test_reading_the_same_image_twice_gives_the_same_bytes(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (300, 500, 3), np.uint8)
+    Image.fromarray(noise).save(tmp_path / "a.jpg")
+    source = open_source(_settings(tmp_path), "train")
+    assert (source.read(0) == source.read(0)).all()
