@@ -1,0 +1,6 @@
+"""Staged adversarial training: graph, stages, ledger, train ops, trainer, checkpoints, monitors.
+
+Knows no image and no model by name. Read in this order: `graph` (what a model returns), `stages`
+(what moves when), `ledger` (the proof of it), `train_ops` (how it moves on many ranks), `program`
+(all of it in one graph), `trainer` (the loop).
+"""

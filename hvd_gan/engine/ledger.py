@@ -1,0 +1,146 @@
+"""The ledger: for every stage and variable, what happens to it, known before the first step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from fnmatch import fnmatchcase
+
+import numpy as np
+import tensorflow as tf
+
+from hvd_gan.config import ConfigError
+from hvd_gan.engine.graph import GanGraph
+from hvd_gan.engine.stages import Stage, Update
+
+
+class State(Enum):
+    """What a stage does to a variable."""
+
+    TRAINED = "trained"
+    FROZEN = "frozen"
+    UPDATED = "buffer updated"
+    HELD = "buffer held"
+    UNREACHED = "unreached"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One variable in one stage. `update` names what trains it, or should have."""
+
+    stage: str
+    variable: tf.Variable
+    network: str | None
+    state: State
+    update: Update | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of its elements."""
+        return int(np.prod(self.variable.shape.as_list(), dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All entries, in the order of the stages and of the variables' creation."""
+
+    stages: tuple[Stage, ...]
+    entries: tuple[Entry, ...]
+
+    def of_stage(self, stage: str) -> list[Entry]:
+        """The entries of one stage."""
+        return [entry for entry in self.entries if entry.stage == stage]
+
+    def var_list(self, update: Update) -> list[tf.Variable]:
+        """The variables that an update trains: what its optimizer is given."""
+        return [
+            entry.variable
+            for entry in self.entries
+            if entry.update is update and entry.state is State.TRAINED
+        ]
+
+    def updated_buffers(self, stage: str) -> list[str]:
+        """The names of the buffers that move in a stage."""
+        entries = self.of_stage(stage)
+        return [entry.variable.op.name for entry in entries if entry.state is State.UPDATED]
+
+    def errors(self) -> list[str]:
+        """Why training must not start: variables that are listed but not reached."""
+        return [
+            f"{entry.update.name}: loss {entry.update.loss_name!r} does not reach "
+            f"{entry.variable.op.name}, which is in its var_list: its gradient would be None. "
+            "Take its network out of the update, add a loss that depends on it, or allow it with "
+            f"allow_unreached: ['{entry.variable.op.name}']"
+            for entry in self.entries
+            if entry.state is State.UNREACHED
+            and entry.update is not None
+            and not _allowed(entry.variable, entry.update)
+        ]
+
+    def warnings(self) -> list[str]:
+        """Trainable variables that no stage trains."""
+        trained = {e.variable.op.name for e in self.entries if e.state is State.TRAINED}
+        idle = {
+            entry.variable.op.name: entry.network
+            for entry in self.entries
+            if entry.state in (State.FROZEN, State.UNREACHED)
+            and entry.variable.op.name not in trained
+        }
+        return [
+            f"no stage trains {name}" + ("" if network else ", which is in no network")
+            for name, network in idle.items()
+        ]
+
+    def check(self) -> None:
+        """Raises ConfigError with every finding of `errors`, one a line."""
+        if errors := self.errors():
+            raise ConfigError("\n".join(errors))
+
+
+def make_ledger(
+    gan: GanGraph, stages: Sequence[Stage], buffers: Mapping[str, list[tf.Operation]]
+) -> Ledger:
+    """The ledger of a graph and its schedule.
+
+    `buffers` are the names of variables that the model itself updates (`buffer_updates`).
+    """
+    variables = tf.compat.v1.global_variables()
+    trainable = {variable.ref() for variable in tf.compat.v1.trainable_variables()}
+    entries = []
+    for stage in stages:
+        movers = {
+            variable.ref(): update for update in stage.updates for variable in update.variables
+        }
+        reached = {ref for update in stage.updates for ref in _reached(update)}
+        for variable in variables:
+            network, update = gan.network_of(variable), movers.get(variable.ref())
+            if update is not None:
+                state = State.TRAINED if variable.ref() in reached else State.UNREACHED
+            elif variable.ref() in trainable:
+                state = State.FROZEN
+            elif variable.op.name in buffers and network in stage.networks:
+                state = State.UPDATED
+            else:
+                state = State.HELD
+            entries.append(Entry(stage.name, variable, network, state, update))
+    return Ledger(tuple(stages), tuple(entries))
+
+
+def _reached(update: Update) -> list:
+    """References to the variables that the update's loss depends on.
+
+    Asks TensorFlow for gradients and drops them: the operations are never fetched, so they cost
+    graph building only.
+    """
+    with tf.name_scope(f"ledger/{update.name}"):
+        gradients = tf.gradients(update.loss, list(update.variables))
+    return [
+        variable.ref()
+        for variable, gradient in zip(update.variables, gradients, strict=True)
+        if gradient is not None
+    ]
+
+
+def _allowed(variable: tf.Variable, update: Update) -> bool:
+    return any(fnmatchcase(variable.op.name, pattern) for pattern in update.allow_unreached)

@@ -1,0 +1,36 @@
+"""The three moments at which something may happen around training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hvd_gan.engine.stages import Stage
+
+
+@dataclass(frozen=True)
+class Report:
+    """One finished step. `values` are equal on all ranks; `seconds` are this rank's."""
+
+    stage: Stage
+    stage_step: int
+    step: int
+    values: Mapping[str, float]
+    seconds: float
+
+
+class Monitor:
+    """Does nothing at all three moments; a monitor overrides those that it needs.
+
+    A monitor that makes collective calls runs on every rank. One that writes runs on rank 0 and
+    makes none.
+    """
+
+    def before_stage(self, stage: Stage, done: int) -> None:
+        """Before a stage's first step, or the first after `done` steps when resuming."""
+
+    def after_step(self, report: Report) -> None:
+        """After every step."""
+
+    def after_stage(self, report: Report) -> None:
+        """After a stage's last step, with that step's report."""

@@ -1,0 +1,30 @@
+"""Means over the steps since the last look, for whoever reports only now and then."""
+
+from __future__ import annotations
+
+from hvd_gan.engine.monitors.monitor import Report
+
+
+class Interval:
+    """Collects reports; `take` gives their means and the images/s over all ranks, and restarts.
+
+    Ranks step together, so one rank's time for a step is everyone's.
+    """
+
+    def __init__(self, batch: int) -> None:
+        self._batch = batch
+        self._reports: list[Report] = []
+
+    def add(self, report: Report) -> None:
+        """Takes one more step into account."""
+        self._reports.append(report)
+
+    def take(self) -> dict[str, float]:
+        """The mean of each value, and `images_per_second`. Needs at least one step."""
+        reports, self._reports = self._reports, []
+        means = {
+            name: sum(report.values[name] for report in reports) / len(reports)
+            for name in reports[-1].values
+        }
+        seconds = sum(report.seconds for report in reports)
+        return {**means, "images_per_second": self._batch * len(reports) / seconds}

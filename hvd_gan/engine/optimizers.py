@@ -1,0 +1,54 @@
+"""Optimizers by name, made for many ranks."""
+
+from __future__ import annotations
+
+import horovod.tensorflow as hvd
+import tensorflow as tf
+
+from hvd_gan.config import OptimizerSettings, Settings
+
+OPTIMIZERS = {
+    "adam": tf.compat.v1.train.AdamOptimizer,
+    "adadelta": tf.compat.v1.train.AdadeltaOptimizer,
+    "rmsprop": tf.compat.v1.train.RMSPropOptimizer,
+    "momentum": tf.compat.v1.train.MomentumOptimizer,
+    "sgd": tf.compat.v1.train.GradientDescentOptimizer,
+}
+# Where TensorFlow's argument is not called what papers call it.
+ARGUMENTS = {"rmsprop": {"rho": "decay"}}
+COMPRESSIONS = {"none": hvd.Compression.none, "fp16": hvd.Compression.fp16}
+
+
+def make_optimizer(
+    name: str, own: OptimizerSettings, settings: Settings, step: tf.Variable
+) -> tf.compat.v1.train.Optimizer:
+    """A `hvd.DistributedOptimizer`: its gradients are means over all ranks and passes.
+
+    `name` is unique in the graph: Horovod names its collectives after it.
+    """
+    renamed = ARGUMENTS.get(own.name, {})
+    arguments = {renamed.get(key, key): value for key, value in own.hyperparameters().items()}
+    plain_name = name.replace("/", "_")
+    plain = OPTIMIZERS[own.name](
+        learning_rate=learning_rate(own, settings, step), name=plain_name, **arguments
+    )
+    return hvd.DistributedOptimizer(
+        plain,
+        name=f"{plain_name}_distributed",
+        compression=COMPRESSIONS[settings.compression],
+        sparse_as_dense=settings.backward_passes_per_step > 1,
+        backward_passes_per_step=settings.backward_passes_per_step,
+        average_aggregated_gradients=True,
+        # One group is reduced in one order; how single tensors are fused depends on their timing,
+        # and over three or more ranks the order of a sum shows in its last bits.
+        groups=1 if settings.deterministic else None,
+    )
+
+
+def learning_rate(own: OptimizerSettings, settings: Settings, step: tf.Variable) -> tf.Tensor:
+    """The stated rate, scaled for the global batch and warmed up over the run's first steps."""
+    rate = tf.constant(own.learning_rate * settings.scaling.factor(settings.batch), tf.float32)
+    if not settings.scaling.warmup_steps:
+        return rate
+    part = tf.cast(step + 1, tf.float32) / settings.scaling.warmup_steps
+    return rate * tf.minimum(1.0, part)

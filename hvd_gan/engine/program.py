@@ -1,0 +1,84 @@
+"""The program: the whole run in one graph, the same on every rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import horovod.tensorflow as hvd
+import tensorflow as tf
+
+from hvd_gan.config import Settings
+from hvd_gan.engine.buffers import buffer_updates
+from hvd_gan.engine.counters import Counters, make_counters
+from hvd_gan.engine.graph import Build, GanGraph
+from hvd_gan.engine.ledger import Ledger, make_ledger
+from hvd_gan.engine.stages import Stage, make_stages
+from hvd_gan.engine.train_ops import TrainOp, make_train_op
+
+
+class Feed(Protocol):
+    """Batches, built in the program's graph."""
+
+    @property
+    def tensors(self) -> Mapping[str, tf.Tensor]:
+        """What the model is built on, with static shapes."""
+
+    def seek(self, session: tf.compat.v1.Session, position: int) -> None:
+        """Makes the next batch start at a global sample position."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A graph and what is run in it."""
+
+    graph: tf.Graph
+    gan: GanGraph
+    stages: tuple[Stage, ...]
+    ledger: Ledger
+    counters: Counters
+    train_ops: tuple[TrainOp, ...]
+    variables: tuple[tf.Variable, ...]
+    initialize: tf.Operation
+    broadcast: tf.Operation
+
+    def read(self, session: tf.compat.v1.Session) -> dict[str, Any]:
+        """Every global variable's value, by name."""
+        return session.run({variable.op.name: variable for variable in self.variables})
+
+
+def plan(build: Build, feed: Feed, model_settings: Any, settings: Settings) -> tuple:
+    """Builds the model and its ledger in the current graph: what would be trained, no more."""
+    gan = build(feed.tensors, model_settings, True)
+    buffers = buffer_updates()
+    stages = make_stages(gan, settings)
+    return gan, buffers, stages, make_ledger(gan, stages, buffers)
+
+
+def make_program(build: Build, feed: Feed, model_settings: Any, settings: Settings) -> Program:
+    """Builds everything that a run needs in the current graph.
+
+    All optimizers, slots and counters exist before the one broadcast is made, so that it covers
+    them. Raises ConfigError where the ledger refuses to train.
+    """
+    gan, buffers, stages, ledger = plan(build, feed, model_settings, settings)
+    ledger.check()
+    counters = make_counters(stage.name for stage in stages)
+    train_ops = tuple(make_train_op(stage, ledger, buffers, counters, settings) for stage in stages)
+    variables = tuple(tf.compat.v1.global_variables())
+    return Program(
+        graph=tf.compat.v1.get_default_graph(),
+        gan=gan,
+        stages=stages,
+        ledger=ledger,
+        counters=counters,
+        train_ops=train_ops,
+        variables=variables,
+        initialize=tf.group(
+            tf.compat.v1.variables_initializer(variables),
+            # Gradient accumulators: empty at every step's end, so never saved.
+            tf.compat.v1.local_variables_initializer(),
+        ),
+        broadcast=hvd.broadcast_variables(variables, root_rank=0),
+    )
