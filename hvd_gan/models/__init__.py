@@ -1,0 +1,1 @@
+"""Models: each file is one, with a function `build(batch, settings, training) -> GanGraph`."""
