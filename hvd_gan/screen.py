@@ -1,0 +1,53 @@
+"""What a person sees and what the log keeps: rank 0 speaks, the others are silent."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from hvd_gan.cluster.launcher import shows_on_terminal
+
+# Launchers put a tag before every line, so tables stay well under a terminal's 80 columns.
+PLAIN_WIDTH = 78
+
+
+class Screen:
+    """A console for rank 0, and a log file with a time on each line once it is opened."""
+
+    def __init__(self, speaks: bool) -> None:
+        self.terminal = speaks and shows_on_terminal()
+        self.console = Console(
+            quiet=not speaks,
+            highlight=False,
+            force_terminal=self.terminal,
+            width=None if self.terminal else PLAIN_WIDTH,
+        )
+        self._speaks = speaks
+        self._log: Path | None = None
+
+    def open_log(self, path: Path) -> None:
+        """From now on, lines go to the file too."""
+        self._log = path
+
+    def say(self, line: str) -> None:
+        """Prints a line and logs it."""
+        self.console.print(line, soft_wrap=True, markup=False)
+        self.log(line)
+
+    def table(self, table: Table) -> None:
+        """Prints a table and logs it."""
+        self.console.print(table)
+        plain = Console(width=PLAIN_WIDTH)
+        with plain.capture() as capture:
+            plain.print(table)
+        self.log(capture.get())
+
+    def log(self, line: str) -> None:
+        """Logs a line without printing it."""
+        if self._speaks and self._log is not None:
+            stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+            with self._log.open("a", encoding="utf-8") as file:
+                file.write("".join(f"{stamp} {part}\n" for part in line.splitlines()))

@@ -1,0 +1,53 @@
+"""Train a staged GAN on one rank or many: `horovodrun -np 8 python -m hvd_gan.train ...`"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from hvd_gan.cluster import together
+from hvd_gan.cluster.world import World
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of `train`."""
+    arguments = argparse.ArgumentParser(
+        prog="python -m hvd_gan.train",
+        description=__doc__,
+        epilog="A run is resumed by the same command. Without --preset and --config: the demo.",
+    )
+    arguments.add_argument("--preset", help="settings that come with the package: demo, glcic, ...")
+    arguments.add_argument("--config", type=Path, help="a YAML file of settings, over the preset")
+    arguments.add_argument("--data", type=Path, help="a folder of images, searched recursively")
+    arguments.add_argument("--run", type=Path, help="the run's folder (default: runs/PRESET)")
+    arguments.add_argument("--fresh", action="store_true", help="start over in a new folder")
+    arguments.add_argument("--verbose", action="store_true", help="let TensorFlow talk")
+    arguments.add_argument(
+        "overrides", nargs="*", metavar="key=value", help="settings: stages.joint.steps=500"
+    )
+    return arguments
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parses the command line and trains. Returns the exit code."""
+    options = parser().parse_intermixed_args(arguments)
+
+    def job(world: World) -> int:
+        from hvd_gan.job import Request
+        from hvd_gan.training import run_training
+
+        preset = options.preset or (None if options.config else "demo")
+        overrides = list(options.overrides)
+        if options.data is not None:
+            overrides += ["data.source=folder", f"data.path={options.data.absolute()}"]
+        run = options.run or Path("runs", options.config.stem if options.config else preset)
+        request = Request(preset, options.config, tuple(overrides), run, options.fresh)
+        return run_training(request, world)
+
+    return together.run(job, options.verbose)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

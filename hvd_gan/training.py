@@ -1,0 +1,140 @@
+"""A training run on one of its ranks: from a request, through everything that is built once, to
+the trainer.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from hvd_gan import head
+from hvd_gan.cluster.world import AgreedError, World
+from hvd_gan.config import Settings
+from hvd_gan.config_files import Layer, load
+from hvd_gan.data.pipeline import Batches, batches, mean_color
+from hvd_gan.data.source import Source, open_source
+from hvd_gan.engine.checkpoints import Checkpoints, checkpoints_in, read_state
+from hvd_gan.engine.fingerprints import check_same_graph
+from hvd_gan.engine.inference import Inference
+from hvd_gan.engine.model import find_model
+from hvd_gan.engine.program import Program, make_program
+from hvd_gan.engine.session import session_config
+from hvd_gan.engine.trainer import Progress, progress, train
+from hvd_gan.job import Job, Request
+from hvd_gan.run_folder import RunFolder, open_run, save_settings
+from hvd_gan.screen import Screen
+from hvd_gan.watching import Watched, make_monitors
+
+
+def run_training(request: Request, world: World) -> int:
+    """Trains what the request asks for, or what is left of it. Returns 0.
+
+    Raises AgreedError for a mistake in the request, on all ranks.
+    """
+    job = _prepare(request, world)
+    model = world.on_all(lambda: find_model(job.settings.model.build))
+    model_settings = world.on_all(
+        lambda: (
+            job.layer.validate(model.settings_type, "model.settings")
+            if model.settings_type
+            else job.settings.model.settings
+        )
+    )
+    if job.settings.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    config = world.on_all(lambda: session_config(world.device, job.settings))
+    with tf.Graph().as_default():
+        tf.compat.v1.set_random_seed(job.settings.seed)
+        feed = _feed(job)
+        # Builds nodes only and runs none, so a rank that fails here leaves no other one waiting.
+        program = world.on_all(
+            lambda: job.layer.locating(
+                lambda: make_program(model.build, feed, model_settings, job.settings)
+            )
+        )
+        checkpoints = Checkpoints(job.folder.checkpoints, program, job.settings.checkpoints.keep)
+        check_same_graph(program, world)
+        inference = Inference(model.build, model_settings, feed.tensors, config)
+        with tf.compat.v1.Session(config=config) as session:
+            start = _start(job, program, checkpoints, session)
+            head.show(job.screen, world, job.settings, job.folder, program.ledger, start)
+            watched = Watched(job, program, checkpoints, inference, session, feed, start)
+            train(program, session, feed, job.settings, make_monitors(watched))
+    head.show_results(job.screen, job.folder)
+    return 0
+
+
+def _prepare(request: Request, world: World) -> Job:
+    def resolve() -> tuple[Settings, Layer, RunFolder]:
+        settings, layer = load(request.preset, request.config, request.overrides)
+        settings.rank_batch(world.size)
+        folder, settings = open_run(request.run, settings, request.fresh)
+        return settings, layer, folder
+
+    settings, layer, folder = world.on_root(resolve)
+    data = settings.data
+    images = world.on_all(lambda: open_source(data, "train"))
+    held_out = world.on_all(lambda: open_source(data, "held_out"))
+    _check_same_images(world, images)
+    if data.mean_color is None:
+        threads = world.device.threads
+        color = world.on_root(lambda: mean_color(images, threads=threads))
+        data = data.model_copy(update={"mean_color": color})
+        settings = settings.model_copy(update={"data": data})
+    world.on_root(lambda: save_settings(folder, settings))
+    screen = Screen(world.is_root)
+    screen.open_log(folder.log)
+    return Job(world, screen, settings, layer, folder, images, held_out)
+
+
+def _check_same_images(world: World, images: Source) -> None:
+    seen = world.gather((len(images), images.fingerprint()))
+    for rank, other in enumerate(seen):
+        if other != seen[0]:
+            raise AgreedError(
+                f"data: rank {rank} on host {world.members[rank]} sees other images ({other[0]}) "
+                f"than rank 0 ({seen[0][0]}); give all hosts the same folder"
+            )
+
+
+def _feed(job: Job) -> Batches:
+    world, settings = job.world, job.settings
+    return batches(
+        job.images,
+        settings.data,
+        seed=settings.seed,
+        batch=settings.rank_batch(world.size),
+        rank=world.rank,
+        ranks=world.size,
+        threads=world.device.threads,
+    )
+
+
+def _start(
+    job: Job, program: Program, checkpoints: Checkpoints, session: tf.compat.v1.Session
+) -> Progress:
+    """Initialises or restores on rank 0, and brings it to all ranks by the one broadcast."""
+    session.run(program.initialize)
+
+    def restore() -> None:
+        saved = checkpoints_in(job.folder.checkpoints)
+        if not saved:
+            return
+        if read_state(saved[-1])["images"] != job.images.fingerprint():
+            raise ValueError(
+                f"{saved[-1]}: the run was trained on other images than are there now, so its "
+                "order cannot go on; bring the old ones back, or start over with --fresh"
+            )
+        checkpoints.restore(session, saved[-1])
+
+    job.world.on_root(restore)
+    session.run(program.broadcast)
+    done = progress(program, session)
+    started = [stage.name for stage in program.stages if done.stages[stage.name]]
+    for stage in program.stages:
+        later = started[started.index(stage.name) + 1 :] if stage.name in started else []
+        if later and done.stages[stage.name] < stage.steps:
+            raise AgreedError(
+                f"stages.{stage.name}.steps: the stage ended at {done.stages[stage.name]} steps "
+                f"and {later[0]} has begun; it cannot become longer now"
+            )
+    return done

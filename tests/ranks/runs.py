@@ -1,0 +1,44 @@
+"""Reads what a run left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from hvd_gan.engine.checkpoints import checkpoints_in, read_values
+
+
+def values(run: Path, step: int | None = None) -> dict[str, np.ndarray]:
+    """The variables of a run's newest checkpoint, or of that of a step."""
+    saved = checkpoints_in(run / "checkpoints")
+    chosen = saved[-1] if step is None else run / "checkpoints" / f"step-{step:08d}"
+    return read_values(chosen)
+
+
+def weights(run: Path) -> dict[str, np.ndarray]:
+    """The networks' own variables, without slots: a slot's last part names its stage."""
+    return {
+        name: value
+        for name, value in values(run).items()
+        if name.startswith(("generator/", "discriminator/"))
+        and not {"completion", "joint", "discriminator"} & set(name.split("/")[-1].split("_"))
+    }
+
+
+def metrics(run: Path) -> list[dict]:
+    """The lines of metrics.jsonl."""
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def assert_close(one: dict, other: dict, tolerance: float = 2e-5) -> None:
+    """All arrays of the same names are equal to within a tolerance."""
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_allclose(one[name], other[name], rtol=0, atol=tolerance, err_msg=name)
+
+
+def largest_difference(one: dict, other: dict) -> float:
+    """The largest difference between arrays of the same names."""
+    return max(float(np.abs(one[name] - other[name]).max()) for name in one)

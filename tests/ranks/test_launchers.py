@@ -1,0 +1,53 @@
+"""The demo runs under every launcher, and alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.launch import launch
+
+pytestmark = pytest.mark.ranks
+SHORT = (
+    "stages.completion.steps=6",
+    "stages.discriminator.steps=3",
+    "stages.joint.steps=3",
+    "evaluation={samples: 20, every: 4}",
+)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "ranks"), [("single", 1), ("horovodrun", 2), ("gloo", 2), ("mpirun", 2)]
+)
+def test_the_demo_trains_and_leaves_a_run(launcher, ranks, tmp_path):
+    run = tmp_path / "run"
+    done = launch(
+        launcher, ranks, "-m", "hvd_gan.train", "--preset", "demo", "--run", str(run), *SHORT
+    )
+    assert done.code == 0, done.output
+    assert str(run) in done.last_line
+    assert f"{ranks} ranks x {32 // ranks} images" in done.output.replace("1 rank x", "1 ranks x")
+    assert "Traceback" not in done.output and "oneDNN" not in done.output.split("hvd_gan 0")[-1]
+
+    assert {path.name for path in run.iterdir()} == {
+        "settings.yaml",
+        "log.txt",
+        "metrics.jsonl",
+        "tensorboard",
+        "samples",
+        "checkpoints",
+        "evaluation.json",
+    }
+    evaluation = json.loads((run / "evaluation.json").read_text())
+    assert list(evaluation) == ["completion", "discriminator", "joint"]
+    # The generator is frozen in the second stage.
+    assert evaluation["completion"] == evaluation["discriminator"]
+    names = [path.name for path in sorted((run / "samples").iterdir())]
+    assert names == [
+        "00000004-completion.png",
+        "00000006-completion.png",
+        "00000008-discriminator.png",
+        "00000009-discriminator.png",
+        "00000012-joint.png",
+    ]

@@ -1,0 +1,123 @@
+"""A run that was stopped goes on as if it never had been."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hvd_gan.engine.checkpoints import checkpoints_in
+from tests.launch import ROOT, TINY, command, environment, train, trained
+from tests.ranks.runs import assert_close, metrics, values, weights
+
+pytestmark = pytest.mark.ranks
+KEEP_ALL = ("checkpoints={every: 1, keep: 100}", "log_every=1", "model.settings={norm: plain}")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run on two ranks that nobody interrupted, with a checkpoint of every step."""
+    return trained("mpirun", 2, tmp_path_factory.mktemp("whole") / "run", *KEEP_ALL)
+
+
+def stopped_at(whole: Path, step: int, path: Path) -> Path:
+    """The run as it was when it had done some steps: later checkpoints do not exist."""
+    shutil.copytree(whole, path)
+    for checkpoint in checkpoints_in(path / "checkpoints")[step:]:
+        shutil.rmtree(checkpoint)
+    return path
+
+
+@pytest.mark.parametrize("step", [2, 6, 10], ids=["completion", "discriminator", "joint"])
+def test_resuming_in_the_middle_of_a_stage_is_exact(whole, step, tmp_path):
+    run = stopped_at(whole, step, tmp_path / "run")
+    done = train("mpirun", 2, run, *KEEP_ALL)
+    assert f"resumed after step {step}" in done.output
+    expected, found = values(whole), values(run)
+    assert expected.keys() == found.keys()
+    for name in expected:
+        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+    assert [line["step"] for line in metrics(run)] == list(range(1, 13))
+
+
+def test_another_number_of_ranks_continues_the_same_order(tmp_path):
+    settings = KEEP_ALL[:2]
+    whole = trained("mpirun", 2, tmp_path / "whole", *settings)
+    run = stopped_at(whole, 6, tmp_path / "run")
+    trained("single", 1, run, *settings)
+    assert_close(weights(run), weights(whole))
+
+
+def pid_of_rank(rank: int, run: Path) -> int | None:
+    for process in Path("/proc").iterdir():
+        try:
+            environ = (process / "environ").read_bytes().split(b"\0")
+            words = (process / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if str(run).encode() in words and f"OMPI_COMM_WORLD_RANK={rank}".encode() in environ:
+            return int(process.name)
+    return None
+
+
+def test_a_killed_rank_ends_the_job_and_the_run_can_be_resumed(tmp_path):
+    run = tmp_path / "run"
+    settings = ("checkpoints.every=20", "stages.completion.steps=100000")
+    arguments = ("-m", "hvd_gan.train", "--run", str(run), *TINY, *settings)
+    job = subprocess.Popen(
+        command("mpirun", 2, *arguments),
+        cwd=ROOT,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 90
+    while len(checkpoints_in(run / "checkpoints")) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    victim = pid_of_rank(1, run)
+    assert victim is not None
+    os.kill(victim, signal.SIGKILL)
+    killed = time.monotonic()
+    assert job.wait(timeout=30) != 0
+    assert time.monotonic() - killed < 10
+
+    last = int(checkpoints_in(run / "checkpoints")[-1].name.removeprefix("step-"))
+    settings_file = run / "settings.yaml"
+    # The run cannot become shorter by the command line; to end the test, shorten it in its folder.
+    text = settings_file.read_text().replace("steps: 100000", f"steps: {last + 5}")
+    settings_file.write_text(text)
+    done = train("mpirun", 2, run, "checkpoints.every=20", f"stages.completion.steps={last + 5}")
+    assert done.code == 0, done.output
+    assert f"resumed after step {last}" in done.output
+    assert int(values(run)["hvd_gan/steps"]) == last + 5 + 3 + 4
+
+
+def test_a_changed_setting_is_refused_and_named(whole):
+    done = train("single", 1, whole, *KEEP_ALL, "seed=2", "stages.joint.steps=3")
+    assert done.code == 2
+    assert "seed: 1 -> 2" in done.output
+    assert "stages.joint.steps: 4 -> 3" in done.output
+    assert "--fresh" in done.output
+
+
+def test_fresh_starts_in_a_new_folder_and_deletes_nothing(whole):
+    before = sorted(path.relative_to(whole) for path in whole.rglob("*"))
+    done = train("single", 1, whole, "--fresh", *KEEP_ALL, "seed=2")
+    assert done.code == 0, done.output
+    assert sorted(path.relative_to(whole) for path in whole.rglob("*")) == before
+    fresh = whole.with_name("run-2")
+    assert int(values(fresh)["hvd_gan/steps"]) == 12
+
+
+def test_a_finished_run_says_so_and_trains_nothing(whole):
+    before = values(whole)
+    done = train("single", 1, whole, *KEEP_ALL)
+    assert done.code == 0
+    assert "resumed after step 12" in done.output
+    assert before.keys() == values(whole).keys()
