@@ -7,8 +7,6 @@ import sys
 
 COMMANDS = {
     "train": "train a staged GAN, or go on with a run",
-    "evaluate": "measure a run's model on held-out images",
-    "complete": "fill holes in images with a run's model",
 }
 
 

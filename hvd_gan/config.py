@@ -52,7 +52,7 @@ class DataSettings(Strict):
 
     `source` is a module of `hvd_gan.data.sources` or an import path `package.module:function`.
     `short_side` is the range in pixels that an image's short side is scaled to before the crop
-    (section 5.1 of the GLCIC paper: 256 to 384); left out, the short side becomes `image_size`.
+    (section 3.4 of the GLCIC paper: 256 to 384); left out, the short side becomes `image_size`.
     `held_out` is the share of a folder's images that training never sees. `mean_color` is what a
     hole is filled with, RGB in [0, 1]; left out, it is measured on the training images.
     """
@@ -119,8 +119,8 @@ class OptimizerSettings(Strict):
         return {field: own[field] if value is None else value for field, value in stated.items()}
 
 
-# Adam: Kingma and Ba 2015, with beta1 lowered as in Radford et al. 2016 (DCGAN), section 3.
-# Adadelta: Zeiler 2012, section 4.1 (with learning_rate 1.0 it is the paper's algorithm).
+# Adam: Kingma and Ba 2015, with beta1 lowered as in Radford et al. 2016 (DCGAN), section 4.
+# Adadelta: Zeiler 2012, sections 3 and 4.1 (with learning_rate 1.0 it is the paper's algorithm).
 OPTIMIZER_DEFAULTS: dict[str, dict[str, float]] = {
     "adam": {"beta1": 0.5, "beta2": 0.999, "epsilon": 1e-8},
     "adadelta": {"rho": 0.95, "epsilon": 1e-6},

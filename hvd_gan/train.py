@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         overrides = list(options.overrides)
         if options.data is not None:
             overrides += ["data.source=folder", f"data.path={options.data.absolute()}"]
-        run = options.run or Path("runs", options.config.stem if options.config else preset)
+        run = options.run or Path("runs", options.config.stem if options.config else str(preset))
         request = Request(preset, options.config, tuple(overrides), run, options.fresh)
         return run_training(request, world)
 

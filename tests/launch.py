@@ -52,13 +52,20 @@ def environment() -> dict[str, str]:
     }
 
 
-def launch(launcher: str, ranks: int, *arguments: str, timeout: float = 180) -> Finished:
+def launch(
+    launcher: str,
+    ranks: int,
+    *arguments: str,
+    timeout: float = 180,
+    python_path: Path | None = None,
+) -> Finished:
     """Runs Python with some arguments on some ranks and waits for the end."""
+    extra = {} if python_path is None else {"PYTHONPATH": str(python_path)}
     started = time.monotonic()
     done = subprocess.run(
         command(launcher, ranks, *arguments),
         cwd=ROOT,
-        env=environment(),
+        env={**environment(), **extra},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

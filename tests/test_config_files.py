@@ -139,7 +139,7 @@ def test_a_preset_is_valid_and_survives_being_written(preset, tmp_path):
 
 
 def test_the_paper_s_preset_is_the_paper_s():
-    """Iizuka et al. 2017, sections 4.2 and 5.1."""
+    """Iizuka et al. 2017, sections 3.4 and 4."""
     settings, _ = load("glcic")
     assert settings.batch == 96
     assert [stage.steps for stage in settings.stages.values()] == [90_000, 10_000, 400_000]

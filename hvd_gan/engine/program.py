@@ -28,6 +28,9 @@ class Feed(Protocol):
     def seek(self, session: tf.compat.v1.Session, position: int) -> None:
         """Makes the next batch start at a global sample position."""
 
+    def error(self) -> Exception | None:
+        """What went wrong in making a batch, where TensorFlow only tells that something did."""
+
 
 @dataclass(frozen=True)
 class Program:

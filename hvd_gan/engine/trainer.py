@@ -50,7 +50,7 @@ def train(
         stage, stage_done = train_op.stage, done.stages[train_op.stage.name]
         if stage_done >= stage.steps:
             continue
-        run_step = _step_function(train_op, session, settings.backward_passes_per_step)
+        run_step = _step_function(train_op, session, feed, settings.backward_passes_per_step)
         for monitor in monitors:
             monitor.before_stage(stage, stage_done)
         for stage_step in range(stage_done + 1, stage.steps + 1):
@@ -67,16 +67,19 @@ def train(
 
 
 def _step_function(
-    train_op: TrainOp, session: tf.compat.v1.Session, passes: int
+    train_op: TrainOp, session: tf.compat.v1.Session, feed: Feed, passes: int
 ) -> Callable[[], dict[str, float]]:
     accumulate = session.make_callable(train_op.accumulate)
     finish = session.make_callable([list(train_op.report.values()), train_op.step])
     names = list(train_op.report)
 
     def run() -> dict[str, float]:
-        for _ in range(passes - 1):
-            accumulate()
-        values, _ = finish()
+        try:
+            for _ in range(passes - 1):
+                accumulate()
+            values, _ = finish()
+        except tf.errors.OpError as error:
+            raise feed.error() or error from None
         return {name: float(value) for name, value in zip(names, values, strict=True)}
 
     return run

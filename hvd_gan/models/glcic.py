@@ -70,7 +70,7 @@ def build(batch: Tensors, settings: GlcicSettings, training: bool) -> GanGraph:
     holed = image * (1.0 - mask) + batch["mean_color"] * mask
     with tf.compat.v1.variable_scope("generator", reuse=tf.compat.v1.AUTO_REUSE):
         output = completion_network(holed, mask, settings, training)
-    # Section 3.2: outside the hole the image is restored.
+    # Outside the hole the image is restored.
     completed = holed * (1.0 - mask) + output * mask
 
     def judge(images: tf.Tensor, box: tf.Tensor) -> tf.Tensor:

@@ -1,0 +1,60 @@
+"""What README and CONTRIBUTING say to type works."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from hvd_gan import train
+from hvd_gan.config import Settings
+from hvd_gan.config_files import load, presets
+from tests.launch import ROOT, launch
+
+PAGES = ("README.md", "CONTRIBUTING.md")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+def commands() -> list[str]:
+    lines = [line.strip() for page in PAGES for line in (ROOT / page).read_text().splitlines()]
+    return [line for line in lines if "python -m hvd_gan.train " in line and line[:1] in "hp"]
+
+
+@pytest.mark.parametrize("line", commands())
+def test_every_command_has_flags_and_settings_that_exist(line):
+    words = shlex.split(line, comments=True)
+    options = train.parser().parse_intermixed_args(words[words.index("hvd_gan.train") + 1 :])
+    load(options.preset, None, options.overrides)
+
+
+def test_the_readme_has_all_presets_and_only_keys_that_exist():
+    text = (ROOT / "README.md").read_text()
+    rows = re.findall(r"^\| `([\w.-]+)`", text, re.MULTILINE)
+    assert set(presets()) < set(rows)
+    keys = [row.split(".")[0] for row in rows if row not in presets()]
+    assert set(keys) <= set(Settings.model_fields)
+
+
+@pytest.mark.ranks
+def test_the_model_and_the_stages_of_contributing_train(tmp_path):
+    [model] = blocks("CONTRIBUTING.md", "python")
+    [stages] = blocks("CONTRIBUTING.md", "yaml")
+    Path(tmp_path, "my_gan.py").write_text(model)
+    config = Path(tmp_path, "my.yaml")
+    config.write_text(f"model: {{build: 'my_gan:build'}}\n{stages}")
+    settings = (
+        "batch=4",
+        "data={source: digits, image_size: 32}",
+        "evaluation.samples=0",
+        "stages.warm_up.steps=3",
+        "stages.joint.steps=3",
+    )
+    run = ("-m", "hvd_gan.train", "--config", str(config), "--run", str(tmp_path / "run"))
+    done = launch("single", 1, *run, *settings, python_path=tmp_path)
+    assert done.code == 0, done.output
+    assert (tmp_path / "run" / "checkpoints" / "step-00000006").is_dir()
