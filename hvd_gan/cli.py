@@ -7,6 +7,8 @@ import sys
 
 COMMANDS = {
     "train": "train a staged GAN, or go on with a run",
+    "latent": "look at a VAE-GAN's latent space: samples, reconstructions, walks, attributes",
+    "audit": "show what each stage would train, and train nothing",
 }
 
 

@@ -7,24 +7,20 @@ command line.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")]
-Positive = Annotated[float, Field(gt=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
-
-
-class ConfigError(ValueError):
-    """A setting is wrong. The message names the key, where it was set, and the cure."""
-
-
-class Strict(BaseModel):
-    """Base of all settings: unknown keys and not-finite numbers are refused, values are frozen."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+from hvd_gan.config_base import ConfigError, Name, Share, Strict
+from hvd_gan.config_stages import (
+    CycleSettings,
+    Entry,
+    OptimizerSettings,
+    StageSettings,
+    default_stages,
+)
 
 
 class HoleSettings(Strict):
@@ -51,6 +47,7 @@ class DataSettings(Strict):
     """Where images come from and how they are prepared.
 
     `source` is a module of `hvd_gan.data.sources` or an import path `package.module:function`.
+    `dataset` names the array in an .npz or HDF5 file.
     `short_side` is the range in pixels that an image's short side is scaled to before the crop
     (section 3.4 of the GLCIC paper: 256 to 384); left out, the short side becomes `image_size`.
     `held_out` is the share of a folder's images that training never sees. `mean_color` is what a
@@ -59,6 +56,7 @@ class DataSettings(Strict):
 
     source: str = "folder"
     path: Path | None = None
+    dataset: str | None = None
     image_size: int = Field(64, ge=8)
     short_side: tuple[int, int] | None = None
     flip: bool = True
@@ -88,65 +86,6 @@ class DataSettings(Strict):
     def scale_range(self) -> tuple[int, int]:
         """The range of the short side before the crop, in pixels."""
         return self.short_side or (self.image_size, self.image_size)
-
-
-class OptimizerSettings(Strict):
-    """An optimizer by name. Fields that the named one does not use are refused, not ignored."""
-
-    name: Literal["adam", "adadelta", "rmsprop", "momentum", "sgd"] = "adam"
-    learning_rate: Positive = 2e-4
-    beta1: Share | None = None
-    beta2: Share | None = None
-    rho: Share | None = None
-    momentum: Share | None = None
-    epsilon: Positive | None = None
-    clip_norm: Positive | None = None
-
-    @model_validator(mode="after")
-    def _only_own_fields(self) -> OptimizerSettings:
-        own = OPTIMIZER_DEFAULTS[self.name]
-        for field in sorted(self.model_fields_set - {"name", "learning_rate", "clip_norm"}):
-            if getattr(self, field) is not None and field not in own:
-                raise ValueError(
-                    f"{self.name} has no {field}; it takes {', '.join(own) or 'a learning_rate'}"
-                )
-        return self
-
-    def hyperparameters(self) -> dict[str, float]:
-        """What the optimizer runs with besides its rate: its defaults, then what was set."""
-        own = OPTIMIZER_DEFAULTS[self.name]
-        stated = {field: getattr(self, field) for field in own}
-        return {field: own[field] if value is None else value for field, value in stated.items()}
-
-
-# Adam: Kingma and Ba 2015, with beta1 lowered as in Radford et al. 2016 (DCGAN), section 4.
-# Adadelta: Zeiler 2012, sections 3 and 4.1 (with learning_rate 1.0 it is the paper's algorithm).
-OPTIMIZER_DEFAULTS: dict[str, dict[str, float]] = {
-    "adam": {"beta1": 0.5, "beta2": 0.999, "epsilon": 1e-8},
-    "adadelta": {"rho": 0.95, "epsilon": 1e-6},
-    "rmsprop": {"rho": 0.9, "momentum": 0.0, "epsilon": 1e-10},
-    "momentum": {"momentum": 0.9},
-    "sgd": {},
-}
-
-
-class UpdateSettings(Strict):
-    """Which loss moves which networks, with which optimizer (the run's, if left out).
-
-    `allow_unreached` holds shell patterns of variables that the loss may leave unreached.
-    """
-
-    loss: str
-    networks: tuple[Name, ...] = Field(min_length=1)
-    optimizer: OptimizerSettings | None = None
-    allow_unreached: tuple[str, ...] = ()
-
-
-class StageSettings(Strict):
-    """A stretch of training: its updates are made together, once in every step."""
-
-    steps: int = Field(ge=0)
-    updates: dict[Name, UpdateSettings] = Field(min_length=1)
 
 
 class ScalingSettings(Strict):
@@ -182,7 +121,7 @@ class ModelSettings(Strict):
     """`build` names the model's function, `package.module:function`; `settings` are its own."""
 
     build: str = Field("hvd_gan.models.glcic:build", pattern=r"^[\w.]+:\w+$")
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = Field({})
 
 
 class CheckpointSettings(Strict):
@@ -190,6 +129,17 @@ class CheckpointSettings(Strict):
 
     every: int = Field(1000, ge=1)
     keep: int = Field(3, ge=1)
+
+
+class InitSettings(Strict):
+    """Weights that a new run starts from: those of another run, at its newest checkpoint or at a
+    `step`, for some `networks` or all. With `strict`, each of their variables has to be there.
+    """
+
+    run: Path
+    step: int | None = Field(None, ge=0)
+    networks: tuple[Name, ...] | None = None
+    strict: bool = True
 
 
 class EvaluationSettings(Strict):
@@ -209,11 +159,10 @@ class Settings(Strict):
     data: DataSettings = DataSettings()
     optimizer: OptimizerSettings = OptimizerSettings()
     scaling: ScalingSettings = ScalingSettings()
-    stages: dict[Name, StageSettings] = Field(
-        default_factory=lambda: default_stages(), min_length=1
-    )
+    stages: dict[Name, Entry] = Field(default_factory=default_stages, min_length=1)
+    init: InitSettings | None = None
     compression: Literal["none", "fp16"] = "none"
-    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    precision: Literal["float32", "bfloat16"] = "float32"
     deterministic: bool = False
     verify: bool = False
     log_every: int = Field(10, ge=1)
@@ -222,10 +171,29 @@ class Settings(Strict):
 
     @field_validator("stages")
     @classmethod
-    def _some_steps(cls, stages: dict[str, StageSettings]) -> dict[str, StageSettings]:
-        if not any(stage.steps for stage in stages.values()):
+    def _some_steps_of_distinct_stages(cls, stages: dict[str, Entry]) -> dict[str, Entry]:
+        names = [name for name, _ in _flat(stages)]
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            raise ValueError(f"{', '.join(sorted(twice))} stands twice; stages need distinct names")
+        if not any(stage.steps for _, stage in _flat(stages)):
             raise ValueError("every stage has 0 steps; give at least one of them some")
         return stages
+
+    @property
+    def distinct_stages(self) -> dict[str, StageSettings]:
+        """Every stage by name, those inside cycles too, in the order of their first visit."""
+        return dict(_flat(self.stages))
+
+    @property
+    def visits(self) -> list[str]:
+        """The names of the stages in the order in which training goes through them."""
+        visits: list[str] = []
+        for name, entry in self.stages.items():
+            visits += (
+                list(entry.stages) * entry.repeat if isinstance(entry, CycleSettings) else [name]
+            )
+        return visits
 
     def rank_batch(self, ranks: int) -> int:
         """Images that one rank sees in one pass. Raises ConfigError if it is not whole."""
@@ -243,21 +211,9 @@ class Settings(Strict):
         return self.batch // parts
 
 
-def default_stages() -> dict[str, StageSettings]:
-    """Completion, discriminator, joint: the schedule of the GLCIC paper's algorithm 1, short."""
-
-    def update(loss: str, network: str) -> UpdateSettings:
-        return UpdateSettings(loss=loss, networks=(network,))
-
-    generator, discriminator = (
-        update("completion", "generator"),
-        update("discriminator", "discriminator"),
-    )
-    return {
-        "completion": StageSettings(steps=9000, updates={"generator": generator}),
-        "discriminator": StageSettings(steps=1000, updates={"discriminator": discriminator}),
-        "joint": StageSettings(
-            steps=40000,
-            updates={"discriminator": discriminator, "generator": update("joint", "generator")},
-        ),
-    }
+def _flat(stages: dict[str, Entry]) -> Iterator[tuple[str, StageSettings]]:
+    for name, entry in stages.items():
+        if isinstance(entry, CycleSettings):
+            yield from entry.stages.items()
+        else:
+            yield name, entry

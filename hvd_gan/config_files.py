@@ -1,7 +1,8 @@
 """Settings from a preset, a file and the command line, with the place of each for its errors.
 
-Later layers win: the defaults, a preset, a settings file, overrides. A mapping merges key by key;
-`null` removes a key, so that a preset's stage can be taken out.
+Later layers win: the defaults, a preset, settings files, overrides. A mapping merges key by key,
+but one with another `name` replaces; `null` removes a key, so that a preset's stage can be taken
+out.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import Any, TypeVar, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from hvd_gan.config import ConfigError, Settings, default_stages
+from hvd_gan.config import Settings
+from hvd_gan.config_base import ConfigError
+from hvd_gan.config_stages import default_stages
 
 Key = tuple[str, ...]
 Model = TypeVar("Model", bound=BaseModel)
@@ -79,7 +82,8 @@ class Layer:
             ) from None
 
     def _explain(self, model: type[BaseModel], prefix: Key, finding: Mapping[str, Any]) -> str:
-        inner = tuple(str(part) for part in finding["loc"] if part != "[key]")
+        # Pydantic puts in what it chose between: tags in angle brackets, and `[key]`.
+        inner = tuple(str(part) for part in finding["loc"] if str(part)[:1] not in "<[")
         key = ".".join(prefix + inner)
         if finding["type"] == "extra_forbidden":
             known = _keys_at(model, inner[:-1])
@@ -94,7 +98,7 @@ class Layer:
 
 
 def load(
-    preset: str | None = None, config: Path | None = None, overrides: Sequence[str] = ()
+    preset: str | None = None, files: Sequence[Path] = (), overrides: Sequence[str] = ()
 ) -> tuple[Settings, Layer]:
     """The settings of a run and where each was set.
 
@@ -102,8 +106,8 @@ def load(
     Raises ConfigError.
     """
     stated = _preset_layer(preset) if preset is not None else Layer()
-    if config is not None:
-        stated.put(read(config))
+    for file in files:
+        stated.put(read(file))
     layer = _default_schedule(stated)
     layer.put(stated)
     for override in overrides:
@@ -155,12 +159,21 @@ def _preset_layer(name: str) -> Layer:
 
 
 def _default_schedule(over: Layer) -> Layer:
-    """The default stages, to lie under a layer: if it has stages, only those of the same names."""
+    """The default stages, to lie under a layer: if it has stages, those of the same names that
+    do not state their updates.
+
+    In the layer's order, which is the schedule's: merging keeps the place of a key that is there.
+    """
     stages = {name: stage.model_dump(mode="json") for name, stage in default_stages().items()}
     stated = over.tree.get("stages")
-    if isinstance(stated, dict):
-        stages = {name: stage for name, stage in stages.items() if name in stated}
-    return Layer({"stages": stages})
+    if not isinstance(stated, dict):
+        return Layer({"stages": stages})
+
+    def default(name: str) -> dict[str, Any]:
+        whole = isinstance(stated[name], dict) and "updates" in stated[name]
+        return {} if whole else stages.get(name, {})
+
+    return Layer({"stages": {name: default(name) for name in stated}})
 
 
 def _override_layer(override: str) -> Layer:
@@ -230,7 +243,11 @@ def _merge(below: dict[str, Any], above: Mapping[str, Any]) -> None:
         if value is None:
             below.pop(key, None)
         elif isinstance(value, Mapping):
-            if not isinstance(below.get(key), dict):
+            known = below.get(key)
+            # What has another name is another thing: an optimizer with parameters of its own.
+            if not isinstance(known, dict) or value.get("name", known.get("name")) != known.get(
+                "name"
+            ):
                 below[key] = {}
             _merge(below[key], value)
         else:
@@ -247,19 +264,24 @@ def _leaves(tree: Any, key: Key = ()) -> Iterable[tuple[Key, Any]]:
 
 def _keys_at(model: type[BaseModel], key: Key) -> list[str]:
     """The keys that are known under `key`, found by walking the models' annotations."""
-    current: Any = model
+    kinds: list[Any] = [model]
     for part in key:
-        if get_origin(current) is dict:
-            current = get_args(current)[1]
-        else:
-            annotation = current.model_fields[part].annotation
-            options = (annotation, *get_args(annotation))
-            current = next((option for option in options if _holds_keys(option)), None)
-    return list(current.model_fields) if _is_model(current) else []
+        below: list[Any] = []
+        for kind in kinds:
+            if get_origin(kind) is dict:
+                below += _options(get_args(kind)[1])
+            elif part in kind.model_fields:
+                below += _options(kind.model_fields[part].annotation)
+        kinds = below
+    models = (kind for kind in kinds if _is_model(kind))
+    return list(dict.fromkeys(name for kind in models for name in kind.model_fields))
 
 
-def _holds_keys(kind: Any) -> bool:
-    return _is_model(kind) or get_origin(kind) is dict
+def _options(annotation: Any) -> list[Any]:
+    """The models and mappings that an annotation allows, inside unions and Annotated too."""
+    if _is_model(annotation) or get_origin(annotation) is dict:
+        return [annotation]
+    return [option for inner in get_args(annotation) for option in _options(inner)]
 
 
 def _is_model(kind: Any) -> bool:

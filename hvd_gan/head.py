@@ -12,6 +12,7 @@ from hvd_gan import __version__
 from hvd_gan.cluster.world import World
 from hvd_gan.config import Settings
 from hvd_gan.engine.ledger import Entry, Ledger, State
+from hvd_gan.engine.stages import Stage
 from hvd_gan.engine.trainer import Progress
 from hvd_gan.run_folder import RunFolder
 from hvd_gan.screen import Screen
@@ -69,7 +70,8 @@ def _facts(
     yield (
         "batch",
         (
-            f"{settings.batch} = {world.size} ranks x {settings.rank_batch(world.size)} images"
+            f"{settings.batch} = {world.size} rank{'s' if world.size > 1 else ''} x "
+            f"{settings.rank_batch(world.size)} images"
             + (f" x {passes} passes" if passes > 1 else "")
         ),
     )
@@ -83,7 +85,7 @@ def _rates(settings: Settings) -> str:
         (update.optimizer or settings.optimizer).name: (
             update.optimizer or settings.optimizer
         ).learning_rate
-        for stage in settings.stages.values()
+        for stage in settings.distinct_stages.values()
         for update in stage.updates.values()
     }
     text = ", ".join(f"{name} {rate * factor:g}" for name, rate in rates.items())
@@ -99,18 +101,28 @@ def _ledger_table(ledger: Ledger) -> Table:
         entries = ledger.of_stage(stage.name)
         moves = [f"{update.loss_name} -> {', '.join(update.networks)}" for update in stage.updates]
         totals = [_total(entries, state) for state in (State.TRAINED, State.FROZEN, State.UPDATED)]
-        table.add_row(stage.name, str(stage.steps), "\n".join(moves), *totals)
+        table.add_row(stage.name, _steps(stage), "\n".join(moves), *totals)
     return table
 
 
+def _steps(stage: Stage) -> str:
+    """A stage's steps: 100, or 10 x 100 if it is visited ten times."""
+    visits = stage.total_steps // stage.steps if stage.steps else 1
+    return f"{stage.steps}" if visits == 1 else f"{visits} x {stage.steps}"
+
+
 def _total(entries: list[Entry], state: State) -> str:
-    """The elements of the variables in a state: 6.1M, 30k."""
-    size = float(sum(entry.size for entry in entries if entry.state is state))
+    """The elements of the variables in a state."""
+    return amount(sum(entry.size for entry in entries if entry.state is state))
+
+
+def amount(number: float) -> str:
+    """A large number, short: 6.1M, 383k."""
     for unit in ("", "k", "M"):
-        if size < 1000:
-            return f"{size:.3g}{unit}"
-        size /= 1000
-    return f"{size:.3g}G"
+        if number < 1000:
+            return f"{number:.3g}{unit}"
+        number /= 1000
+    return f"{number:.3g}G"
 
 
 def _spans(ranks: list[int]) -> str:

@@ -18,7 +18,7 @@ class Request:
     """What the command line asked for."""
 
     preset: str | None
-    config: Path | None
+    files: tuple[Path, ...]
     overrides: tuple[str, ...]
     run: Path
     fresh: bool

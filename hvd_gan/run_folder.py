@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from hvd_gan.config import ConfigError, Settings
+from hvd_gan.config import Settings
+from hvd_gan.config_base import ConfigError
 from hvd_gan.config_files import differences, dump, read
 
 # What may change between a run and its continuation: nothing that a step's result depends on.
@@ -116,7 +116,7 @@ def _continued(folder: RunFolder, settings: Settings) -> Settings:
     changed = {
         key: values
         for key, values in differences(old, settings).items()
-        if not key.startswith(CHANGEABLE) and not _longer(key, *values)
+        if not key.startswith(CHANGEABLE) and not _is_steps(key)
     }
     if changed:
         listed = "\n".join(f"  {key}: {old} -> {new}" for key, (old, new) in changed.items())
@@ -127,11 +127,9 @@ def _continued(folder: RunFolder, settings: Settings) -> Settings:
     return settings
 
 
-def _longer(key: str, old: Any, new: Any) -> bool:
-    """A stage may become longer; whether it has ended already is for the counters to say."""
-    parts = key.split(".")
-    is_steps = len(parts) == 3 and parts[0] == "stages" and parts[2] == "steps"
-    return is_steps and isinstance(old, int) and isinstance(new, int) and new >= old
+def _is_steps(key: str) -> bool:
+    """Steps may change; whether they have been trained already is for the counters to say."""
+    return key.startswith("stages.") and key.endswith((".steps", ".repeat"))
 
 
 def _unused(path: Path) -> Path:

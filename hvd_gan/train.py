@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,11 +24,22 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument("--data", type=Path, help="a folder of images, searched recursively")
     arguments.add_argument("--run", type=Path, help="the run's folder (default: runs/PRESET)")
     arguments.add_argument("--fresh", action="store_true", help="start over in a new folder")
+    arguments.add_argument(
+        "--init-from", metavar="RUN[:STEP]", help="start a new run from another run's weights"
+    )
     arguments.add_argument("--verbose", action="store_true", help="let TensorFlow talk")
     arguments.add_argument(
         "overrides", nargs="*", metavar="key=value", help="settings: stages.joint.steps=500"
     )
     return arguments
+
+
+def init_setting(text: str) -> str:
+    """`RUN` or `RUN:STEP` as the setting `init`, in YAML."""
+    run, colon, step = text.rpartition(":")
+    if not colon or not step.isdigit():
+        return json.dumps({"run": text})
+    return json.dumps({"run": run, "step": int(step)})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,8 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         overrides = list(options.overrides)
         if options.data is not None:
             overrides += ["data.source=folder", f"data.path={options.data.absolute()}"]
+        if options.init_from is not None:
+            overrides.append(f"init={init_setting(options.init_from)}")
         run = options.run or Path("runs", options.config.stem if options.config else str(preset))
-        request = Request(preset, options.config, tuple(overrides), run, options.fresh)
+        files = (options.config,) if options.config else ()
+        request = Request(preset, files, tuple(overrides), run, options.fresh)
         return run_training(request, world)
 
     return together.run(job, options.verbose)

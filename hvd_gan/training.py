@@ -15,10 +15,11 @@ from hvd_gan.data.source import Source, open_source
 from hvd_gan.engine.checkpoints import Checkpoints, checkpoints_in, read_state
 from hvd_gan.engine.fingerprints import check_same_graph
 from hvd_gan.engine.inference import Inference
+from hvd_gan.engine.init_from import init_from
 from hvd_gan.engine.model import find_model
 from hvd_gan.engine.program import Program, make_program
 from hvd_gan.engine.session import session_config
-from hvd_gan.engine.trainer import Progress, progress, train
+from hvd_gan.engine.trainer import Progress, check_schedule, progress, train
 from hvd_gan.job import Job, Request
 from hvd_gan.run_folder import RunFolder, open_run, save_settings
 from hvd_gan.screen import Screen
@@ -65,7 +66,7 @@ def run_training(request: Request, world: World) -> int:
 
 def _prepare(request: Request, world: World) -> Job:
     def resolve() -> tuple[Settings, Layer, RunFolder]:
-        settings, layer = load(request.preset, request.config, request.overrides)
+        settings, layer = load(request.preset, request.files, request.overrides)
         settings.rank_batch(world.size)
         folder, settings = open_run(request.run, settings, request.fresh)
         return settings, layer, folder
@@ -115,26 +116,22 @@ def _start(
     """Initialises or restores on rank 0, and brings it to all ranks by the one broadcast."""
     session.run(program.initialize)
 
-    def restore() -> None:
+    def restore() -> list[str]:
         saved = checkpoints_in(job.folder.checkpoints)
         if not saved:
-            return
-        if read_state(saved[-1])["images"] != job.images.fingerprint():
+            init = job.settings.init
+            return init_from(program, session, init) if init else []
+        state = read_state(saved[-1])
+        if state["images"] != job.images.fingerprint():
             raise ValueError(
                 f"{saved[-1]}: the run was trained on other images than are there now, so its "
                 "order cannot go on; bring the old ones back, or start over with --fresh"
             )
         checkpoints.restore(session, saved[-1])
+        check_schedule(state["schedule"], program, progress(program, session))
+        return []
 
-    job.world.on_root(restore)
+    for line in job.world.on_root(restore):
+        job.screen.say(line)
     session.run(program.broadcast)
-    done = progress(program, session)
-    started = [stage.name for stage in program.stages if done.stages[stage.name]]
-    for stage in program.stages:
-        later = started[started.index(stage.name) + 1 :] if stage.name in started else []
-        if later and done.stages[stage.name] < stage.steps:
-            raise AgreedError(
-                f"stages.{stage.name}.steps: the stage ended at {done.stages[stage.name]} steps "
-                f"and {later[0]} has begun; it cannot become longer now"
-            )
-    return done
+    return progress(program, session)

@@ -110,19 +110,20 @@ class _Writers:
     def announce(self, report: Report, results: Results) -> None:
         """Writes a stage's evaluation down and says its first number."""
         job = self._run.job
-        job.folder.write_quality(report.stage.name, results)
-        self._metrics.write(report.step, {"stage": report.stage.name, **results})
+        job.folder.write_quality(report.visit.label, results)
+        self._metrics.write(report.step, {"stage": report.visit.label, **results})
         tagged = {f"held_out/{name}": value for name, value in results.items()}
         self._events.scalars(report.step, tagged)
         shown = ", ".join(f"{name} {value:.2f}" for name, value in results.items())
-        job.screen.log(f"held out, after {report.stage.name}: {shown}")
+        job.screen.log(f"held out, after {report.visit.label}: {shown}")
 
     def _save(self, report: Report) -> None:
         run, job = self._run, self._run.job
         state = {
             "step": report.step,
-            "stage": report.stage.name,
-            "stage_step": report.stage_step,
+            "stage": report.visit.label,
+            "stage_step": report.visit_step,
+            "schedule": run.program.schedule(),
             "ranks": job.world.size,
             "images": job.images.fingerprint(),
         }

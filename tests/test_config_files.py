@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hvd_gan.config import ConfigError, Settings
+from hvd_gan.config import Settings
+from hvd_gan.config_base import ConfigError
 from hvd_gan.config_files import differences, dump, load, presets, read
 
 
@@ -23,13 +24,13 @@ def write(tmp_path):
 
 def error(*, config=None, overrides=(), preset=None) -> str:
     with pytest.raises(ConfigError) as raised:
-        load(preset, config, overrides)
+        load(preset, [config] if config else [], overrides)
     return str(raised.value)
 
 
 def test_later_layers_win(write):
     path = write("seed: 5\nbatch: 16\nstages:\n  joint: {steps: 7}\n")
-    settings, _ = load("demo", path, ["seed=6", "stages.completion.steps=500"])
+    settings, _ = load("demo", [path], ["seed=6", "stages.completion.steps=500"])
     assert (settings.seed, settings.batch) == (6, 16)
     assert settings.stages["completion"].steps == 500
     assert settings.stages["joint"].steps == 7
@@ -40,7 +41,7 @@ def test_a_file_without_stages_has_the_three_stages():
     settings, _ = load()
     assert list(settings.stages) == ["completion", "discriminator", "joint"]
     moved = {
-        stage: {(u.loss, *u.networks) for u in settings.stages[stage].updates.values()}
+        stage: {(*u.loss, *u.networks) for u in settings.stages[stage].updates.values()}
         for stage in settings.stages
     }
     assert moved == {
@@ -54,7 +55,31 @@ def test_a_file_with_stages_of_its_own_has_only_those(write):
     path = write(
         "stages:\n  warm:\n    steps: 3\n    updates:\n      g: {loss: a, networks: [b]}\n"
     )
-    assert list(load(config=path)[0].stages) == ["warm"]
+    assert list(load(files=[path])[0].stages) == ["warm"]
+
+
+def test_stages_come_in_the_order_of_the_file_though_some_have_defaults(write):
+    path = write(
+        "stages:\n  warm: {steps: 3, updates: {g: {loss: a, networks: [b]}}}\n"
+        "  joint: {steps: 1}\n  completion: {steps: 1}\n"
+    )
+    assert list(load(files=[path])[0].stages) == ["warm", "joint", "completion"]
+
+
+def test_a_stage_that_states_its_updates_has_those_alone(write):
+    path = write(
+        "stages:\n  joint: {steps: 1, updates: {g: {loss: {a: 1, b: 2}, networks: [c]}}}\n"
+    )
+    [update] = load(files=[path])[0].stages["joint"].updates.values()
+    assert update.loss == {"a": 1, "b": 2}
+
+
+def test_another_optimizer_replaces_and_the_same_one_merges():
+    changed, _ = load("glcic", overrides=["optimizer={name: adam, learning_rate: 0.1}"])
+    assert changed.optimizer.hyperparameters() == {"beta1": 0.5, "beta2": 0.999, "epsilon": 1e-8}
+    merged, _ = load("glcic", overrides=["optimizer.rho=0.9"])
+    assert merged.optimizer.name == "adadelta"
+    assert merged.optimizer.hyperparameters() == {"rho": 0.9, "epsilon": 1e-6}
 
 
 def test_null_takes_a_stage_out():
@@ -125,7 +150,7 @@ def test_yaml_tags_build_no_objects(write):
 
 
 def test_numbers_may_be_written_as_people_write_them(write):
-    settings, _ = load(config=write("optimizer: {learning_rate: 2e-4}"))
+    settings, _ = load(files=[write("optimizer: {learning_rate: 2e-4}")])
     assert settings.optimizer.learning_rate == 2e-4
 
 
@@ -149,6 +174,59 @@ def test_the_paper_s_preset_is_the_paper_s():
     assert settings.model.settings["patch_size"] == 128
     assert settings.model.settings["alpha"] == 0.0004
     assert settings.optimizer.name == "adadelta"
+
+
+def test_a_cycle_repeats_its_stages(write):
+    path = write(
+        "stages:\n"
+        "  warm: {steps: 1, updates: {g: {loss: a, networks: [b]}}}\n"
+        "  around:\n"
+        "    repeat: 2\n"
+        "    stages:\n"
+        "      one: {steps: 3, updates: {g: {loss: a, networks: [b]}}}\n"
+        "      two: {steps: 4, updates: {g: {loss: a, networks: [b]}}}\n"
+    )
+    settings, _ = load(files=[path])
+    assert settings.visits == ["warm", "one", "two", "one", "two"]
+    assert {name: stage.steps for name, stage in settings.distinct_stages.items()} == {
+        "warm": 1,
+        "one": 3,
+        "two": 4,
+    }
+
+
+STAGE = "stages:\n  one:\n    steps: 3\n    updates:\n      g: {loss: a, networks: [b]}\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("    alternate: {h: 2}", "alternate names h; the stage's updates are g"),
+        ("    plateau: {los: a}", "stages.one.plateau.los: unknown key; did you mean 'loss'?"),
+        (
+            "  around:\n    repeat: 2\n    stages:\n      one: {steps: 1, updates: {g: {loss: a, "
+            "networks: [b]}}}",
+            "one stands twice; stages need distinct names",
+        ),
+        (
+            "  around:\n    repeat: 2\n    stages:\n      two: {stps: 1}",
+            "my.yaml:9: stages.around.stages.two.stps: unknown key; did you mean 'steps'?",
+        ),
+        ("  around: {repeat: 0, stages: {}}", "stages.around.repeat: input should be greater"),
+    ],
+)
+def test_a_wrong_schedule_is_refused(write, more, expected):
+    assert expected in error(config=write(STAGE + more))
+
+
+def test_a_loss_may_be_a_sum_with_weights_and_ramps(write):
+    text = STAGE.replace("loss: a", "loss: {a: 1, c: {end: 0.5, steps: 10}}")
+    settings, _ = load(files=[write(text)])
+    loss = settings.stages["one"].updates["g"].loss
+    assert loss["a"] == 1.0
+    assert (loss["c"].start, loss["c"].end, loss["c"].steps) == (0.0, 0.5, 10)
+    wrong = STAGE.replace("loss: a", "loss: {a: {ends: 0.5, steps: 10}}")
+    assert "loss.a.ends: unknown key; did you mean 'end'?" in error(config=write(wrong))
 
 
 def test_the_batch_divides_over_ranks_and_passes():

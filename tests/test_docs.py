@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from hvd_gan import train
+from hvd_gan import audit, train
 from hvd_gan.config import Settings
 from hvd_gan.config_files import load, presets
 from tests.launch import ROOT, launch
 
-PAGES = ("README.md", "CONTRIBUTING.md")
+PAGES = ("README.md", "CONTRIBUTING.md", "docs/schedules.md")
+PARSERS = {"train": train.parser, "audit": audit.parser}
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -22,14 +23,16 @@ def blocks(page: str, language: str) -> list[str]:
 
 def commands() -> list[str]:
     lines = [line.strip() for page in PAGES for line in (ROOT / page).read_text().splitlines()]
-    return [line for line in lines if "python -m hvd_gan.train " in line and line[:1] in "hp"]
+    return [line for line in lines if re.match(r"(horovodrun -np \d+ )?python -m hvd_gan\.", line)]
 
 
 @pytest.mark.parametrize("line", commands())
 def test_every_command_has_flags_and_settings_that_exist(line):
     words = shlex.split(line, comments=True)
-    options = train.parser().parse_intermixed_args(words[words.index("hvd_gan.train") + 1 :])
-    load(options.preset, None, options.overrides)
+    [module] = [word for word in words if word.startswith("hvd_gan.")]
+    parser = PARSERS[module.removeprefix("hvd_gan.")]()
+    options = parser.parse_intermixed_args(words[words.index(module) + 1 :])
+    load(options.preset, (), options.overrides)
 
 
 def test_the_readme_has_all_presets_and_only_keys_that_exist():
@@ -38,6 +41,17 @@ def test_the_readme_has_all_presets_and_only_keys_that_exist():
     assert set(presets()) < set(rows)
     keys = [row.split(".")[0] for row in rows if row not in presets()]
     assert set(keys) <= set(Settings.model_fields)
+
+
+@pytest.mark.ranks
+def test_the_schedule_of_the_page_is_one_that_glcic_can_train(tmp_path):
+    [schedule] = blocks("docs/schedules.md", "yaml")
+    Path(tmp_path, "stages.yaml").write_text(schedule)
+    small = ("data.image_size=32", "data.hole={min: 8, max: 12}", "model.settings={width: 0.1}")
+    flags = ("--stages", str(tmp_path / "stages.yaml"), "--depth", "1")
+    done = launch("single", 1, "-m", "hvd_gan.audit", *flags, *small, "batch=2")
+    assert done.code == 0, done.output
+    assert "joint/generator: completion + adversarial moves" in done.output
 
 
 @pytest.mark.ranks

@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "hvd_gan"
 # Higher layers may import lower ones. Models and data do not know each other.
 LAYERS = {"commands": 3, "models": 2, "data": 2, "engine": 1, "cluster": 0, "settings": -1}
-SETTINGS = {"config", "config_files", "presets", "__init__"}
+SETTINGS = {"config", "config_base", "config_files", "config_stages", "presets", "__init__"}
 
 
 def layer_of(module: str) -> str:

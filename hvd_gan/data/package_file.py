@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from hvd_gan.config import ConfigError
+from hvd_gan.config_base import ConfigError
 
 
 def package_file(source: str, package: str, relative: str, cure: str) -> Path:

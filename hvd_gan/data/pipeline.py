@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from hvd_gan.config import ConfigError, DataSettings
+from hvd_gan.config import DataSettings
+from hvd_gan.config_base import ConfigError
 from hvd_gan.data.samples import Sampler, Skipped
 from hvd_gan.data.source import Source, Unreadable
 
@@ -26,6 +27,7 @@ class Batches:
       mask        float32 [batch, size, size, 1], 1 inside the hole
       box         int32 [batch, 4], the hole's top, left, height, width in pixels
       real_box    int32 [batch, 4], another random place of that kind
+      noise_seed  int32 [batch, 2], for each image's own random numbers in the model
       mean_color  float32 [3], RGB in [0, 1]
     `seek` has to be called before the first run.
     """
@@ -100,7 +102,7 @@ def batches(
             rank_tensor = tf.compat.v1.placeholder(tf.int64, [], "rank")
             dataset = _dataset(feed, start_tensor + rank_tensor, settings, batch, ranks, threads)
             iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
-            image, mask, box, real_box = iterator.get_next()
+            image, mask, box, real_box, noise_seed = iterator.get_next()
         # Images go to the device as bytes, a quarter of their size as floats.
         image = tf.divide(tf.cast(image, tf.float32), 255.0, name="image")
         mean = tf.constant(settings.mean_color, tf.float32, name="mean_color")
@@ -110,6 +112,7 @@ def batches(
             "mask": mask,
             "box": box,
             "real_box": real_box,
+            "noise_seed": noise_seed,
             "mean_color": mean,
         },
         batch=batch,
@@ -127,8 +130,8 @@ def _dataset(
 ) -> tf.data.Dataset:
     size = settings.image_size
 
-    kinds = (tf.uint8, tf.float32, tf.int32, tf.int32)
-    shapes = ([size, size, 3], [size, size, 1], [4], [4])
+    kinds = (tf.uint8, tf.float32, tf.int32, tf.int32, tf.int32)
+    shapes = ([size, size, 3], [size, size, 1], [4], [4], [2])
 
     def load(position: tf.Tensor) -> tuple[tf.Tensor, ...]:
         tensors = tf.numpy_function(feed, [position], kinds)

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hvd_gan.config import ConfigError, DataSettings
+from hvd_gan.config import DataSettings
+from hvd_gan.config_base import ConfigError
 from hvd_gan.data import order
 from hvd_gan.data.holes import draw_box, draw_hole
 from hvd_gan.data.preparation import prepare
@@ -17,17 +18,20 @@ from hvd_gan.data.source import Image, Source, Unreadable
 
 # So many unreadable images in a row, and the data is not what the user thinks it is.
 MAX_TRIES = 32
+NOISE_SEEDS = 2**31 - 1
 
 
 class Sample(NamedTuple):
     """image: uint8 [size, size, 3]; mask: float32 [size, size, 1], 1 inside the hole;
     box: int32 [4], the hole's top, left, height, width; real_box: like box, another random place,
-    for a model that looks at a part of the real image too."""
+    for a model that looks at a part of the real image too; noise_seed: int32 [2], not negative,
+    what a model that needs random numbers draws them from."""
 
     image: NDArray[np.uint8]
     mask: NDArray[np.float32]
     box: NDArray[np.int32]
     real_box: NDArray[np.int32]
+    noise_seed: NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,8 @@ class Sampler:
         mask, box = draw_hole(rng, self.settings.hole, self.settings.image_size)
         real_box = draw_box(rng, self.settings.hole, self.settings.image_size)
         image = prepare(self._read(position), None if self.held_out else rng, self.settings)
-        return Sample(image, mask, box, real_box)
+        noise_seed = rng.integers(0, NOISE_SEEDS, size=2, dtype=np.int32)
+        return Sample(image, mask, box, real_box, noise_seed)
 
     def skipped(self) -> Skipped:
         """The unreadable images that this sampler met so far."""

@@ -15,7 +15,8 @@ from typing import Any, Literal, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from hvd_gan.config import ConfigError, DataSettings
+from hvd_gan.config import DataSettings
+from hvd_gan.config_base import ConfigError
 from hvd_gan.data import sources
 
 Image = NDArray[np.uint8]

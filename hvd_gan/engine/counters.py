@@ -1,4 +1,4 @@
-"""Counters: how many steps the run and each stage have done. Saved with the weights."""
+"""Counters: how far a run has come. Saved with the weights, equal on all ranks."""
 
 from __future__ import annotations
 
@@ -10,28 +10,47 @@ import tensorflow as tf
 
 @dataclass(frozen=True)
 class Counters:
-    """int64 scalars. `run` counts the steps of all stages; the sample position follows from it."""
+    """int64 scalars.
+
+    run: steps of the whole run; the position in the sample order follows from it.
+    stages: steps of each stage, over all its visits.
+    visit: which of the schedule's visits training stands in, from 0.
+    visit_steps: steps of that visit.
+    """
 
     run: tf.Variable
     stages: dict[str, tf.Variable]
+    visit: tf.Variable
+    visit_steps: tf.Variable
 
     def advance(self, stage: str) -> tf.Operation:
         """Counts one step of a stage."""
-        return tf.group(self.run.assign_add(1), self.stages[stage].assign_add(1))
+        counters = (self.run, self.stages[stage], self.visit_steps)
+        return tf.group(*(counter.assign_add(1) for counter in counters))
+
+    def go_to(self, visit: tf.Tensor) -> tf.Operation:
+        """Stands at the beginning of a visit."""
+        return tf.group(self.visit.assign(visit), self.visit_steps.assign(0))
 
 
 def make_counters(stages: Iterable[str]) -> Counters:
     """The counters of a schedule, at zero, under the scope `hvd_gan`."""
-
-    def counter(name: str) -> tf.Variable:
-        return tf.compat.v1.get_variable(
-            name,
-            shape=(),
-            dtype=tf.int64,
-            trainable=False,
-            use_resource=True,
-            initializer=tf.compat.v1.zeros_initializer(),
+    with tf.compat.v1.variable_scope("hvd_gan", reuse=False):
+        return Counters(
+            scalar("steps"),
+            {name: scalar(f"steps_{name}") for name in stages},
+            scalar("visit"),
+            scalar("visit_steps"),
         )
 
-    with tf.compat.v1.variable_scope("hvd_gan", reuse=False):
-        return Counters(counter("steps"), {name: counter(f"steps_{name}") for name in stages})
+
+def scalar(name: str, start: int | float = 0) -> tf.Variable:
+    """A scalar variable that nothing trains: int64 if it starts at an int, else float32."""
+    return tf.compat.v1.get_variable(
+        name,
+        shape=(),
+        dtype=tf.int64 if isinstance(start, int) else tf.float32,
+        trainable=False,
+        use_resource=True,
+        initializer=tf.compat.v1.constant_initializer(start),
+    )

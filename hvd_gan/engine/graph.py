@@ -24,6 +24,18 @@ class Quality(Protocol):
 
 
 @dataclass(frozen=True)
+class RateFactor:
+    """What a network's learning rate is multiplied by, as a function of how training goes.
+
+    value: float32 scalar of this rank's batch; its mean over ranks is what `shape` maps to the
+    factor, so that every rank applies the same.
+    """
+
+    value: tf.Tensor
+    shape: Callable[[tf.Tensor], tf.Tensor]
+
+
+@dataclass(frozen=True)
 class GanGraph:
     """A GAN, built in the current graph.
 
@@ -33,6 +45,7 @@ class GanGraph:
     inputs, outputs: what inference feeds and fetches, by name.
     images: columns of the sample grid, in order: float [batch, height, width, channels] in [0, 1].
     quality: how outputs are measured on held-out data, if they are.
+    rate_factors: by network; networks without one keep their rate.
     """
 
     networks: Mapping[str, str]
@@ -41,6 +54,7 @@ class GanGraph:
     outputs: Tensors = field(default_factory=dict)
     images: Tensors = field(default_factory=dict)
     quality: Quality | None = None
+    rate_factors: Mapping[str, RateFactor] = field(default_factory=dict)
 
     def network_of(self, variable: tf.Variable) -> str | None:
         """The network whose scope holds the variable; the innermost where scopes nest."""

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 import tensorflow as tf
 
-from hvd_gan.config import ConfigError
+from hvd_gan.config_base import ConfigError
 from hvd_gan.engine.graph import GanGraph
 from hvd_gan.engine.stages import Stage, Update
 
@@ -43,8 +43,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Ledger:
-    """All entries, in the order of the stages and of the variables' creation."""
+    """All entries, in the order of the stages and of the variables' creation.
 
+    scopes: the variable scope of each network.
+    """
+
+    scopes: Mapping[str, str]
     stages: tuple[Stage, ...]
     entries: tuple[Entry, ...]
 
@@ -60,23 +64,31 @@ class Ledger:
             if entry.update is update and entry.state is State.TRAINED
         ]
 
-    def updated_buffers(self, stage: str) -> list[str]:
-        """The names of the buffers that move in a stage."""
-        entries = self.of_stage(stage)
-        return [entry.variable.op.name for entry in entries if entry.state is State.UPDATED]
+    def updated_buffers(self, stage: str, updates: Sequence[Update]) -> list[str]:
+        """The names of the buffers that move when a stage makes some of its updates."""
+        training = {network for update in updates for network in update.networks}
+        return [
+            entry.variable.op.name
+            for entry in self.of_stage(stage)
+            if entry.state is State.UPDATED and entry.network in training
+        ]
 
     def errors(self) -> list[str]:
         """Why training must not start: variables that are listed but not reached."""
-        return [
-            f"{entry.update.name}: loss {entry.update.loss_name!r} does not reach "
-            f"{entry.variable.op.name}, which is in its var_list: its gradient would be None. "
-            "Take its network out of the update, add a loss that depends on it, or allow it with "
-            f"allow_unreached: ['{entry.variable.op.name}']"
-            for entry in self.entries
-            if entry.state is State.UNREACHED
-            and entry.update is not None
-            and not _allowed(entry.variable, entry.update)
-        ]
+        found = []
+        for stage in self.stages:
+            for update in stage.updates:
+                entries = [entry for entry in self.of_stage(stage.name) if entry.update is update]
+                missed = [entry for entry in entries if entry.state is State.UNREACHED]
+                if len(missed) == len(entries):
+                    found.append(
+                        f"{update.name}: loss {update.loss_name!r} depends on no variable of "
+                        f"{', '.join(update.networks)}, so it trains nothing. Name the networks "
+                        "that it depends on, or another loss"
+                    )
+                else:
+                    found += [_unreached(entry.variable, update) for entry in missed]
+        return [error for error in found if error]
 
     def warnings(self) -> list[str]:
         """Trainable variables that no stage trains."""
@@ -113,18 +125,19 @@ def make_ledger(
             variable.ref(): update for update in stage.updates for variable in update.variables
         }
         reached = {ref for update in stage.updates for ref in _reached(update)}
+        training = {network for update in stage.updates for network in update.networks}
         for variable in variables:
             network, update = gan.network_of(variable), movers.get(variable.ref())
             if update is not None:
                 state = State.TRAINED if variable.ref() in reached else State.UNREACHED
             elif variable.ref() in trainable:
                 state = State.FROZEN
-            elif variable.op.name in buffers and network in stage.networks:
+            elif variable.op.name in buffers and network in training:
                 state = State.UPDATED
             else:
                 state = State.HELD
             entries.append(Entry(stage.name, variable, network, state, update))
-    return Ledger(tuple(stages), tuple(entries))
+    return Ledger(gan.networks, tuple(stages), tuple(entries))
 
 
 def _reached(update: Update) -> list:
@@ -134,7 +147,8 @@ def _reached(update: Update) -> list:
     graph building only.
     """
     with tf.name_scope(f"ledger/{update.name}"):
-        gradients = tf.gradients(update.loss, list(update.variables))
+        losses = [term.loss for term in update.terms]
+        gradients = tf.gradients(losses, list(update.variables))
     return [
         variable.ref()
         for variable, gradient in zip(update.variables, gradients, strict=True)
@@ -142,5 +156,13 @@ def _reached(update: Update) -> list:
     ]
 
 
-def _allowed(variable: tf.Variable, update: Update) -> bool:
-    return any(fnmatchcase(variable.op.name, pattern) for pattern in update.allow_unreached)
+def _unreached(variable: tf.Variable, update: Update) -> str:
+    """The error about a variable that a loss does not reach; '' if that was allowed."""
+    name = variable.op.name
+    if any(fnmatchcase(name, pattern) for pattern in update.allow_unreached):
+        return ""
+    return (
+        f"{update.name}: loss {update.loss_name!r} does not reach {name}, which is in its "
+        "var_list: its gradient would be None. Take its network out of the update, add a loss that "
+        f"depends on it, or allow it with allow_unreached: ['{name}']"
+    )

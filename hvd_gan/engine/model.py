@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from hvd_gan.config import ConfigError
+from hvd_gan.config_base import ConfigError
 from hvd_gan.engine.graph import Build
 
 

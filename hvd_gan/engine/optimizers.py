@@ -5,7 +5,9 @@ from __future__ import annotations
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from hvd_gan.config import OptimizerSettings, Settings
+from hvd_gan.config import Settings
+from hvd_gan.config_stages import OptimizerSettings
+from hvd_gan.engine.schedules import rate_factor
 
 OPTIMIZERS = {
     "adam": tf.compat.v1.train.AdamOptimizer,
@@ -20,7 +22,7 @@ COMPRESSIONS = {"none": hvd.Compression.none, "fp16": hvd.Compression.fp16}
 
 
 def make_optimizer(
-    name: str, own: OptimizerSettings, settings: Settings, step: tf.Variable
+    name: str, own: OptimizerSettings, settings: Settings, rate: tf.Tensor
 ) -> tf.compat.v1.train.Optimizer:
     """A `hvd.DistributedOptimizer`: its gradients are means over all ranks and passes.
 
@@ -29,9 +31,7 @@ def make_optimizer(
     renamed = ARGUMENTS.get(own.name, {})
     arguments = {renamed.get(key, key): value for key, value in own.hyperparameters().items()}
     plain_name = name.replace("/", "_")
-    plain = OPTIMIZERS[own.name](
-        learning_rate=learning_rate(own, settings, step), name=plain_name, **arguments
-    )
+    plain = OPTIMIZERS[own.name](learning_rate=rate, name=plain_name, **arguments)
     return hvd.DistributedOptimizer(
         plain,
         name=f"{plain_name}_distributed",
@@ -45,10 +45,18 @@ def make_optimizer(
     )
 
 
-def learning_rate(own: OptimizerSettings, settings: Settings, step: tf.Variable) -> tf.Tensor:
-    """The stated rate, scaled for the global batch and warmed up over the run's first steps."""
+def learning_rate(
+    own: OptimizerSettings,
+    settings: Settings,
+    run_step: tf.Tensor,
+    stage_step: tf.Tensor,
+    stage_steps: int,
+) -> tf.Tensor:
+    """The stated rate, scaled for the global batch, warmed up over the run's first steps, and
+    changed over its stage as its schedule says. Steps are counted from 0.
+    """
     rate = tf.constant(own.learning_rate * settings.scaling.factor(settings.batch), tf.float32)
-    if not settings.scaling.warmup_steps:
-        return rate
-    part = tf.cast(step + 1, tf.float32) / settings.scaling.warmup_steps
-    return rate * tf.minimum(1.0, part)
+    if settings.scaling.warmup_steps:
+        part = tf.cast(run_step + 1, tf.float32) / settings.scaling.warmup_steps
+        rate *= tf.minimum(1.0, part)
+    return rate * rate_factor(own.schedule, stage_step, stage_steps)

@@ -14,8 +14,8 @@ from hvd_gan.engine.buffers import buffer_updates
 from hvd_gan.engine.counters import Counters, make_counters
 from hvd_gan.engine.graph import Build, GanGraph
 from hvd_gan.engine.ledger import Ledger, make_ledger
-from hvd_gan.engine.stages import Stage, make_stages
-from hvd_gan.engine.train_ops import TrainOp, make_train_op
+from hvd_gan.engine.stages import Visit, make_stages, make_visits
+from hvd_gan.engine.train_ops import Parts, TrainOp, make_train_ops
 
 
 class Feed(Protocol):
@@ -34,21 +34,34 @@ class Feed(Protocol):
 
 @dataclass(frozen=True)
 class Program:
-    """A graph and what is run in it."""
+    """A graph and what is run in it.
+
+    visits: the schedule, stage after stage. train_ops: by stage, one for each of its turns.
+    """
 
     graph: tf.Graph
     gan: GanGraph
-    stages: tuple[Stage, ...]
+    visits: tuple[Visit, ...]
     ledger: Ledger
     counters: Counters
-    train_ops: tuple[TrainOp, ...]
+    train_ops: dict[str, tuple[TrainOp, ...]]
     variables: tuple[tf.Variable, ...]
     initialize: tf.Operation
     broadcast: tf.Operation
+    visit_number: tf.Tensor
+    start_visit: tf.Operation
 
     def read(self, session: tf.compat.v1.Session) -> dict[str, Any]:
         """Every global variable's value, by name."""
         return session.run({variable.op.name: variable for variable in self.variables})
+
+    def schedule(self) -> list[list]:
+        """The visits as plain values: name of the stage and steps, in order."""
+        return [[visit.stage.name, visit.stage.steps] for visit in self.visits]
+
+    def go_to_visit(self, session: tf.compat.v1.Session, number: int) -> None:
+        """Lets the counters stand at the beginning of a visit."""
+        session.run(self.start_visit, {self.visit_number: number})
 
 
 def plan(build: Build, feed: Feed, model_settings: Any, settings: Settings) -> tuple:
@@ -68,12 +81,14 @@ def make_program(build: Build, feed: Feed, model_settings: Any, settings: Settin
     gan, buffers, stages, ledger = plan(build, feed, model_settings, settings)
     ledger.check()
     counters = make_counters(stage.name for stage in stages)
-    train_ops = tuple(make_train_op(stage, ledger, buffers, counters, settings) for stage in stages)
+    parts = Parts(ledger, buffers, counters, settings)
+    train_ops = {stage.name: make_train_ops(stage, parts) for stage in stages}
     variables = tuple(tf.compat.v1.global_variables())
+    visit_number = tf.compat.v1.placeholder(tf.int64, (), "visit_number")
     return Program(
         graph=tf.compat.v1.get_default_graph(),
         gan=gan,
-        stages=stages,
+        visits=make_visits(stages, settings.visits),
         ledger=ledger,
         counters=counters,
         train_ops=train_ops,
@@ -84,4 +99,6 @@ def make_program(build: Build, feed: Feed, model_settings: Any, settings: Settin
             tf.compat.v1.local_variables_initializer(),
         ),
         broadcast=hvd.broadcast_variables(variables, root_rank=0),
+        visit_number=visit_number,
+        start_visit=counters.go_to(visit_number),
     )

@@ -6,7 +6,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf import rewriter_config_pb2
 
 from hvd_gan.cluster.device import Device
-from hvd_gan.config import ConfigError, Settings
+from hvd_gan.config import Settings
+from hvd_gan.config_base import ConfigError
 
 
 def session_config(device: Device, settings: Settings) -> tf.compat.v1.ConfigProto:

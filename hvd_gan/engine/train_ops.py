@@ -1,4 +1,4 @@
-"""Train ops: how a stage's updates are made together, alike on all ranks."""
+"""Train ops: how a turn's updates are made together, alike on all ranks."""
 
 from __future__ import annotations
 
@@ -11,24 +11,28 @@ import tensorflow as tf
 from hvd_gan.config import Settings
 from hvd_gan.engine.counters import Counters
 from hvd_gan.engine.ledger import Ledger
-from hvd_gan.engine.optimizers import make_optimizer
+from hvd_gan.engine.optimizers import learning_rate, make_optimizer
+from hvd_gan.engine.plateau import PlateauWatch, make_plateau_watch
+from hvd_gan.engine.schedules import total_loss
 from hvd_gan.engine.stages import Stage, Update
 
 
 @dataclass(frozen=True)
 class TrainOp:
-    """What the trainer runs for one stage.
+    """What the trainer runs for one turn of a stage.
 
     accumulate: a pass that is not the last of its step: gradients are kept, nothing moves.
     step: the last pass: gradients are reduced over ranks and applied, counters advance.
     report: scalars by name, fetched with `step`: `loss/NAME` averaged over ranks,
-        `gradient_norm/UPDATE` after reduction and before clipping. Equal on all ranks.
+        `gradient_norm/UPDATE` after reduction and before clipping, `rate/UPDATE`. Equal on all
+        ranks.
+    plateau: bool scalar, whether the stage should end now, with steps left.
     """
 
-    stage: Stage
     accumulate: tf.Operation
     step: tf.Operation
     report: dict[str, tf.Tensor]
+    plateau: tf.Tensor
 
 
 @dataclass(frozen=True)
@@ -39,46 +43,88 @@ class Gradients:
     optimizer: tf.compat.v1.train.Optimizer
     pairs: Sequence[tuple[tf.Tensor, tf.Variable]]
     norm: tf.Tensor
+    rate: tf.Tensor
 
 
-def make_train_op(
-    stage: Stage,
-    ledger: Ledger,
-    buffers: Mapping[str, list[tf.Operation]],
-    counters: Counters,
-    settings: Settings,
+@dataclass(frozen=True)
+class Parts:
+    """What the train ops of all stages are made from."""
+
+    ledger: Ledger
+    buffers: Mapping[str, list[tf.Operation]]
+    counters: Counters
+    settings: Settings
+
+
+def make_train_ops(stage: Stage, parts: Parts) -> tuple[TrainOp, ...]:
+    """A train op for each turn of a stage, in order; a turn that comes round again is the same."""
+    watch = make_plateau_watch(stage.name, stage.plateau) if stage.plateau else None
+    made = {turn: _make_train_op(stage, turn, watch, parts) for turn in dict.fromkeys(stage.turns)}
+    return tuple(made[turn] for turn in stage.turns)
+
+
+def _make_train_op(
+    stage: Stage, turn: tuple[Update, ...], watch: PlateauWatch | None, parts: Parts
 ) -> TrainOp:
-    """The train op of a stage, over the var_lists of the ledger."""
+    counters = parts.counters
     with tf.name_scope(f"train/{stage.name}"):
-        gradients = [_gradients(update, ledger, settings, counters) for update in stage.updates]
-        names = ledger.updated_buffers(stage.name)
-        moved = _update_buffers({name: buffers[name] for name in names})
+        factors = _rate_factors(turn)
+        gradients = [_gradients(update, stage, factors, parts) for update in turn]
+        moved = _update_buffers(parts.ledger.updated_buffers(stage.name, turn), parts.buffers)
         # Every gradient before any update: else one network's update could reach the weights that
         # another's backward pass still reads.
-        ready = [gradient for entry in gradients for gradient, _ in entry.pairs]
-        with tf.control_dependencies([gradient.op for gradient in ready]):
+        ready = [gradient.op for entry in gradients for gradient, _ in entry.pairs]
+        with tf.control_dependencies(ready):
             applied = [_apply(entry) for entry in gradients]
         accumulate = tf.group(*applied, moved)
         with tf.control_dependencies([accumulate]):
             step = counters.advance(stage.name)
-        losses = dict.fromkeys(update.loss_name for update in stage.updates)
-        values = {update.loss_name: update.loss for update in stage.updates}
-        # One small collective a step; every rank fetches it with the step.
-        means = tf.unstack(hvd.allreduce(tf.stack([values[name] for name in losses]), name=None))
-    report = {f"loss/{name}": mean for name, mean in zip(losses, means, strict=True)}
-    for update, entry in zip(stage.updates, gradients, strict=True):
-        report[f"gradient_norm/{update.name}"] = entry.norm
-    return TrainOp(stage, accumulate, step, report)
+        report = _mean_losses(turn)
+        plateau = tf.constant(False)
+        if watch and f"loss/{watch.settings.loss}" in report:
+            plateau = watch.observe(report[f"loss/{watch.settings.loss}"], counters.visit)
+    for entry in gradients:
+        report[f"gradient_norm/{entry.update.name}"] = entry.norm
+        report[f"rate/{entry.update.name}"] = entry.rate
+    return TrainOp(accumulate, step, report, plateau)
 
 
-def _gradients(update: Update, ledger: Ledger, settings: Settings, counters: Counters) -> Gradients:
-    optimizer = make_optimizer(update.name, update.optimizer, settings, counters.run)
-    pairs = optimizer.compute_gradients(update.loss, var_list=ledger.var_list(update))
+def _mean_losses(turn: tuple[Update, ...]) -> dict[str, tf.Tensor]:
+    """Each loss of a turn, averaged over ranks in one small collective, fetched by every rank."""
+    losses = {term.name: term.loss for update in turn for term in update.terms}
+    means = tf.unstack(hvd.allreduce(tf.stack(list(losses.values())), op=hvd.Average))
+    return {f"loss/{name}": mean for name, mean in zip(losses, means, strict=True)}
+
+
+def _rate_factors(turn: tuple[Update, ...]) -> dict[str, tf.Tensor]:
+    """What the model multiplies the updates' rates by, from its scores' means over ranks."""
+    factors = {update.name: update.rate_factor for update in turn if update.rate_factor}
+    if not factors:
+        return {}
+    scores = tf.stack([factor.value for factor in factors.values()])
+    means = tf.unstack(hvd.allreduce(scores, op=hvd.Average))
+    return {
+        name: factor.shape(mean)
+        for (name, factor), mean in zip(factors.items(), means, strict=True)
+    }
+
+
+def _gradients(
+    update: Update, stage: Stage, factors: Mapping[str, tf.Tensor], parts: Parts
+) -> Gradients:
+    counters, settings = parts.counters, parts.settings
+    # Read before the step is counted: the counter moves after all updates are applied.
+    stage_step = counters.stages[stage.name]
+    rate = learning_rate(update.optimizer, settings, counters.run, stage_step, stage.total_steps)
+    rate = rate * factors.get(update.name, 1.0)
+    optimizer = make_optimizer(update.name, update.optimizer, settings, rate)
+    loss = total_loss(update, stage_step)
+    pairs = optimizer.compute_gradients(loss, var_list=parts.ledger.var_list(update))
     gradients, variables = zip(*pairs, strict=True)
     norm = tf.linalg.global_norm(gradients)
     if update.optimizer.clip_norm is not None:
         gradients, _ = tf.clip_by_global_norm(gradients, update.optimizer.clip_norm, use_norm=norm)
-    return Gradients(update, optimizer, list(zip(gradients, variables, strict=True)), norm)
+    return Gradients(update, optimizer, list(zip(gradients, variables, strict=True)), norm, rate)
 
 
 def _apply(gradients: Gradients) -> tf.Operation:
@@ -87,16 +133,16 @@ def _apply(gradients: Gradients) -> tf.Operation:
         return gradients.optimizer.apply_gradients(gradients.pairs)
 
 
-def _update_buffers(updates: Mapping[str, list[tf.Operation]]) -> tf.Operation:
-    """Runs the model's own buffer updates, then averages the floating ones over ranks.
+def _update_buffers(names: list[str], updates: Mapping[str, list[tf.Operation]]) -> tf.Operation:
+    """Runs the model's own updates of some buffers, then averages the floating ones over ranks.
 
     So all ranks hold the same moments after every step, and a checkpoint may be written at any.
     """
-    operations = [operation for group in updates.values() for operation in group]
+    operations = [operation for name in names for operation in updates[name]]
     variables = [
         variable
         for variable in tf.compat.v1.global_variables()
-        if variable.op.name in updates and variable.dtype.base_dtype.is_floating
+        if variable.op.name in names and variable.dtype.base_dtype.is_floating
     ]
     if hvd.size() == 1 or not variables:
         return tf.group(*operations)

@@ -1,4 +1,4 @@
-"""The trainer: the loop over stages and steps, and nothing else."""
+"""The trainer: the loop over the schedule's visits and their steps, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,23 +11,55 @@ import tensorflow as tf
 
 from hvd_gan.cluster.world import AgreedError
 from hvd_gan.config import Settings
+from hvd_gan.config_base import ConfigError
 from hvd_gan.engine.monitors.monitor import Monitor, Report
 from hvd_gan.engine.program import Feed, Program
+from hvd_gan.engine.stages import Visit
 from hvd_gan.engine.train_ops import TrainOp
+
+# One step's reported values, and whether the stage has reached its plateau.
+Step = Callable[[], tuple[dict[str, float], bool]]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands: steps done in all, and in each stage."""
+    """Where a run stands: steps in all, the visit of the schedule, and steps of that visit."""
 
     run: int
-    stages: dict[str, int]
+    visit: int
+    visit_steps: int
 
 
 def progress(program: Program, session: tf.compat.v1.Session) -> Progress:
     """Reads the counters."""
-    run, stages = session.run((program.counters.run, program.counters.stages))
-    return Progress(int(run), {name: int(steps) for name, steps in stages.items()})
+    counters = program.counters
+    values = session.run((counters.run, counters.visit, counters.visit_steps))
+    return Progress(*map(int, values))
+
+
+def check_schedule(old: list[list], program: Program, done: Progress) -> None:
+    """Raises ConfigError if the schedule differs from `old` in what has been trained already.
+
+    Stages that have not begun may change; the one that training stands in may get other steps, not
+    fewer than it has done.
+    """
+    new = program.schedule()
+    if old[: done.visit] != new[: done.visit]:
+        before, now = next(
+            pair for pair in zip(old, [*new, None], strict=False) if pair[0] != pair[1]
+        )
+        raise ConfigError(
+            f"stages: {before[0]} has been trained for {before[1]} steps, and now the schedule has "
+            f"{f'{now[0]} with {now[1]}' if now else 'nothing'} there; start over with --fresh"
+        )
+    if done.visit < len(old):
+        name, _ = old[done.visit]
+        steps = new[done.visit][1] if done.visit < len(new) and new[done.visit][0] == name else 0
+        if steps < done.visit_steps:
+            raise ConfigError(
+                f"stages.{name}.steps: {done.visit_steps} are done already, {steps} are now asked "
+                "for; give it as many at least, or start over with --fresh"
+            )
 
 
 def train(
@@ -45,42 +77,64 @@ def train(
     done = progress(program, session)
     # The position in the sample order is a function of the steps alone.
     feed.seek(session, done.run * settings.batch)
-    step = done.run
-    for train_op in program.train_ops:
-        stage, stage_done = train_op.stage, done.stages[train_op.stage.name]
-        if stage_done >= stage.steps:
+    run_step = done.run
+    for visit in program.visits[done.visit :]:
+        visit_done = done.visit_steps if visit.number == done.visit else 0
+        if visit_done >= visit.stage.steps:
             continue
-        run_step = _step_function(train_op, session, feed, settings.backward_passes_per_step)
-        for monitor in monitors:
-            monitor.before_stage(stage, stage_done)
-        for stage_step in range(stage_done + 1, stage.steps + 1):
-            step += 1
-            started = time.perf_counter()
-            values = run_step()
-            seconds = time.perf_counter() - started
-            _check_finite(values, stage.name, step)
-            report = Report(stage, stage_step, step, values, seconds)
-            for monitor in monitors:
-                monitor.after_step(report)
+        if visit.number != done.visit:
+            program.go_to_visit(session, visit.number)
+        turns = [
+            _step_function(op, session, feed, settings.backward_passes_per_step)
+            for op in program.train_ops[visit.stage.name]
+        ]
+        report = _train_visit(visit, visit_done, run_step, turns, monitors)
+        if report.plateau:
+            # A checkpoint of now has to say that the visit is over, though steps are left.
+            program.go_to_visit(session, visit.number + 1)
         for monitor in monitors:
             monitor.after_stage(report)
+        run_step = report.step
+
+
+def _train_visit(
+    visit: Visit, done: int, run_step: int, turns: Sequence[Step], monitors: Sequence[Monitor]
+) -> Report:
+    """Makes the steps that a visit has left, one at least, and returns the last one's report."""
+    for monitor in monitors:
+        monitor.before_stage(visit, done)
+    for step in range(done + 1, visit.stage.steps + 1):
+        run_step += 1
+        started = time.perf_counter()
+        values, plateau = turns[(step - 1) % len(turns)]()
+        seconds = time.perf_counter() - started
+        _check_finite(values, visit.stage.name, run_step)
+        report = Report(visit, step, run_step, values, seconds, plateau)
+        for monitor in monitors:
+            monitor.after_step(report)
+        if plateau:
+            break
+    return report
 
 
 def _step_function(
     train_op: TrainOp, session: tf.compat.v1.Session, feed: Feed, passes: int
-) -> Callable[[], dict[str, float]]:
+) -> Step:
     accumulate = session.make_callable(train_op.accumulate)
-    finish = session.make_callable([list(train_op.report.values()), train_op.step])
+    finish = session.make_callable(
+        [list(train_op.report.values()), train_op.plateau, train_op.step]
+    )
     names = list(train_op.report)
 
-    def run() -> dict[str, float]:
+    def run() -> tuple[dict[str, float], bool]:
         try:
             for _ in range(passes - 1):
                 accumulate()
-            values, _ = finish()
+            values, plateau, _ = finish()
         except tf.errors.OpError as error:
             raise feed.error() or error from None
-        return {name: float(value) for name, value in zip(names, values, strict=True)}
+        named = {name: float(value) for name, value in zip(names, values, strict=True)}
+        return named, bool(plateau)
 
     return run
 
@@ -92,5 +146,5 @@ def _check_finite(values: dict[str, float], stage: str, step: int) -> None:
         raise AgreedError(
             f"step {step}, stage {stage}: {', '.join(wrong)}; training has stopped and the last "
             "checkpoint stands. Lower the learning rate or set the optimizer's clip_norm, and "
-            "resume with --fresh or from that checkpoint"
+            "start over with --fresh"
         )

@@ -11,7 +11,7 @@ import math
 import tensorflow as tf
 from pydantic import Field
 
-from hvd_gan.config import Positive, Strict
+from hvd_gan.config_base import Positive, Strict
 from hvd_gan.engine.graph import GanGraph, Tensors
 from hvd_gan.engine.model import takes
 from hvd_gan.models.completion import CompletionQuality
@@ -80,13 +80,14 @@ def build(batch: Tensors, settings: GlcicSettings, training: bool) -> GanGraph:
     # One pass over the completed images serves both losses: each update's gradient goes to its own
     # var_list, so the generator hears the discriminator and the discriminator is not moved by it.
     real, fake = judge(image, batch["real_box"]), judge(completed, batch["box"])
-    completion = hole_mse(output, image, mask)
+    completion, adversarial = hole_mse(output, image, mask), generator_loss(fake)
     return GanGraph(
         networks={"generator": "generator", "discriminator": "discriminator"},
         losses={
             "completion": completion,
             "discriminator": discriminator_loss(real, fake),
-            "joint": completion + settings.alpha * generator_loss(fake),
+            "adversarial": adversarial,
+            "joint": completion + settings.alpha * adversarial,
         },
         inputs={"image": image, "mask": mask},
         outputs={"completed": completed},

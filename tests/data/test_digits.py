@@ -9,7 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from hvd_gan.config import ConfigError, DataSettings
+from hvd_gan.config import DataSettings
+from hvd_gan.config_base import ConfigError
 from hvd_gan.data.source import open_source
 
 SETTINGS = DataSettings(source="digits", image_size=32)

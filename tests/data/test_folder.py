@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hvd_gan.config import ConfigError, DataSettings
+from hvd_gan.config import DataSettings
+from hvd_gan.config_base import ConfigError
 from hvd_gan.data.source import Unreadable, open_source
 
 

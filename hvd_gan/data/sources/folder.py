@@ -11,7 +11,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from hvd_gan.config import ConfigError, DataSettings
+from hvd_gan.config import DataSettings
+from hvd_gan.config_base import ConfigError
 from hvd_gan.data.decoding import EXTENSIONS, quiet_pillow, read_image
 from hvd_gan.data.source import Image, Source, Split
 

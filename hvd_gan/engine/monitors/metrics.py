@@ -73,11 +73,11 @@ class Metrics(Monitor):
 
     def after_step(self, report: Report) -> None:
         self._interval.add(report)
-        if report.step % self._every == 0 or report.stage_step == report.stage.steps:
+        if report.step % self._every == 0 or report.is_last:
             values = self._interval.take()
-            stage = report.stage.name
+            stage = report.visit.label
             self._file.write(
-                report.step, {"stage": stage, "stage_step": report.stage_step, **values}
+                report.step, {"stage": stage, "stage_step": report.visit_step, **values}
             )
             self._events.scalars(
                 report.step, {f"{stage}/{name}": float(np.float32(v)) for name, v in values.items()}

@@ -5,18 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hvd_gan.engine.stages import Stage
+from hvd_gan.engine.stages import Visit
 
 
 @dataclass(frozen=True)
 class Report:
-    """One finished step. `values` are equal on all ranks; `seconds` are this rank's."""
+    """One finished step. `values` are equal on all ranks; `seconds` are this rank's.
 
-    stage: Stage
-    stage_step: int
+    visit_step, step: steps of the visit and of the run, this one included.
+    plateau: whether the visit ends here though steps are left.
+    """
+
+    visit: Visit
+    visit_step: int
     step: int
     values: Mapping[str, float]
     seconds: float
+    plateau: bool = False
+
+    @property
+    def is_last(self) -> bool:
+        """Whether this was the visit's last step."""
+        return self.plateau or self.visit_step == self.visit.stage.steps
 
 
 class Monitor:
@@ -26,11 +36,11 @@ class Monitor:
     makes none.
     """
 
-    def before_stage(self, stage: Stage, done: int) -> None:
-        """Before a stage's first step, or the first after `done` steps when resuming."""
+    def before_stage(self, visit: Visit, done: int) -> None:
+        """Before a visit's first step, or the first after `done` steps when resuming."""
 
     def after_step(self, report: Report) -> None:
         """After every step."""
 
     def after_stage(self, report: Report) -> None:
-        """After a stage's last step, with that step's report."""
+        """After a visit's last step, with that step's report."""

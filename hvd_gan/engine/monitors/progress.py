@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from hvd_gan.engine.monitors.monitor import Monitor, Report
 from hvd_gan.engine.monitors.throughput import Interval
-from hvd_gan.engine.stages import Stage
+from hvd_gan.engine.stages import Visit
 
 REFRESH_SECONDS = 0.5
 LINE_SECONDS = 10.0
@@ -23,7 +23,7 @@ class Bar(Monitor):
         self._interval = Interval(batch)
         self._last = 0.0
 
-    def before_stage(self, stage: Stage, done: int) -> None:
+    def before_stage(self, visit: Visit, done: int) -> None:
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
@@ -35,19 +35,19 @@ class Bar(Monitor):
             expand=True,
         )
         self._task = self._bar.add_task(
-            stage.name, total=stage.steps, completed=done, speed="", losses=""
+            visit.label, total=visit.stage.steps, completed=done, speed="", losses=""
         )
         self._bar.start()
 
     def after_step(self, report: Report) -> None:
         self._interval.add(report)
         now = time.monotonic()
-        if now - self._last >= REFRESH_SECONDS or report.stage_step == report.stage.steps:
+        if now - self._last >= REFRESH_SECONDS or report.is_last:
             self._last = now
             values = self._interval.take()
             self._bar.update(
                 self._task,
-                completed=report.stage_step,
+                completed=report.visit_step,
                 speed=f"{values['images_per_second']:.0f} img/s",
                 losses=losses(values),
             )
@@ -66,23 +66,24 @@ class Lines(Monitor):
         self._last = time.monotonic()
         self._started = (0.0, 0)
 
-    def before_stage(self, stage: Stage, done: int) -> None:
+    def before_stage(self, visit: Visit, done: int) -> None:
         self._started = (time.monotonic(), done)
 
     def after_step(self, report: Report) -> None:
         self._interval.add(report)
         now = time.monotonic()
-        total = report.stage.steps
-        if now - self._last < LINE_SECONDS and report.stage_step < total:
+        total = report.visit.stage.steps
+        if now - self._last < LINE_SECONDS and not report.is_last:
             return
         self._last = now
         values = self._interval.take()
         since, done = self._started
-        left = (now - since) / (report.stage_step - done) * (total - report.stage_step)
+        left = (now - since) / (report.visit_step - done) * (total - report.visit_step)
         self._console.print(
-            f"{report.stage.name} {report.stage_step}/{total}  "
+            f"{report.visit.label} {report.visit_step}/{total}  "
             f"{values['images_per_second']:.0f} img/s  {losses(values)}"
-            + (f"  {clock(left)} left" if report.stage_step < total else f"  {clock(now - since)}"),
+            + (f"  {clock(now - since)}" if report.is_last else f"  {clock(left)} left")
+            + ("  (plateau)" if report.plateau else ""),
             soft_wrap=True,
         )
 

@@ -43,7 +43,7 @@ class Samples(Monitor):
         self._every = every
 
     def after_step(self, report: Report) -> None:
-        if report.step % self._every == 0 and report.stage_step < report.stage.steps:
+        if report.step % self._every == 0 and not report.is_last:
             self._write(report)
 
     def after_stage(self, report: Report) -> None:
@@ -56,7 +56,7 @@ class Samples(Monitor):
         buffer = io.BytesIO()
         Image.fromarray(picture).save(buffer, "PNG")
         self._folder.mkdir(parents=True, exist_ok=True)
-        name = f"{report.step:08d}-{report.stage.name}.png"
+        name = f"{report.step:08d}-{report.visit.label}.png"
         (self._folder / name).write_bytes(buffer.getvalue())
         tag = "samples/" + "_".join(columns)
         self._events.image(report.step, tag, buffer.getvalue(), picture.shape)

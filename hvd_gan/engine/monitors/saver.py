@@ -15,7 +15,7 @@ class Saver(Monitor):
         self._every = every
 
     def after_step(self, report: Report) -> None:
-        if report.step % self._every == 0 and report.stage_step < report.stage.steps:
+        if report.step % self._every == 0 and not report.is_last:
             self._save(report)
 
     def after_stage(self, report: Report) -> None:

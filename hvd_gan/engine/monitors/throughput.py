@@ -20,11 +20,15 @@ class Interval:
         self._reports.append(report)
 
     def take(self) -> dict[str, float]:
-        """The mean of each value, and `images_per_second`. Needs at least one step."""
+        """The mean of each value over the steps that have it, and `images_per_second`.
+
+        Needs at least one step.
+        """
         reports, self._reports = self._reports, []
-        means = {
-            name: sum(report.values[name] for report in reports) / len(reports)
-            for name in reports[-1].values
-        }
+        values: dict[str, list[float]] = {}
+        for report in reports:
+            for name, value in report.values.items():
+                values.setdefault(name, []).append(value)
+        means = {name: sum(found) / len(found) for name, found in values.items()}
         seconds = sum(report.seconds for report in reports)
         return {**means, "images_per_second": self._batch * len(reports) / seconds}

@@ -9,7 +9,7 @@ from hvd_gan.engine.fingerprints import fingerprints
 from hvd_gan.engine.ledger import State
 from hvd_gan.engine.monitors.monitor import Monitor, Report
 from hvd_gan.engine.program import Program
-from hvd_gan.engine.stages import Stage
+from hvd_gan.engine.stages import Visit
 
 STILL = (State.FROZEN, State.HELD)
 
@@ -23,7 +23,7 @@ class Verify(Monitor):
         self._world = world
         self._before: dict[str, str] = {}
 
-    def before_stage(self, stage: Stage, done: int) -> None:
+    def before_stage(self, visit: Visit, done: int) -> None:
         self._before = self._fingerprints()
 
     def after_stage(self, report: Report) -> None:
@@ -31,7 +31,7 @@ class Verify(Monitor):
         moved = {name for name in after if after[name] != self._before[name]}
         findings = [
             f"{entry.variable.op.name} has changed, which the ledger calls {entry.state.value}"
-            for entry in self._program.ledger.of_stage(report.stage.name)
+            for entry in self._program.ledger.of_stage(report.visit.stage.name)
             if entry.state in STILL and entry.variable.op.name in moved
         ]
         # Every rank reaches this gather: after_stage comes at the same step everywhere.
@@ -43,7 +43,7 @@ class Verify(Monitor):
             ]
         if self._world.agree(bool(findings)):
             raise AgreedError(
-                f"verify: after stage {report.stage.name}: "
+                f"verify: after stage {report.visit.label}: "
                 + (findings[0] if findings else "another rank found a difference")
                 + (f" (and {len(findings) - 1} more)" if len(findings) > 1 else "")
             )

@@ -10,7 +10,7 @@ from hvd_gan.engine.monitors.metrics import MetricsFile
 from hvd_gan.engine.monitors.monitor import Report
 from hvd_gan.engine.monitors.progress import clock, losses
 from hvd_gan.engine.monitors.throughput import Interval
-from hvd_gan.engine.stages import Stage
+from hvd_gan.engine.stages import Stage, Visit
 
 
 def test_a_resumed_run_drops_the_lines_that_it_writes_again(tmp_path):
@@ -26,9 +26,9 @@ def test_a_resumed_run_drops_the_lines_that_it_writes_again(tmp_path):
 
 
 def test_an_interval_has_means_and_the_speed_over_all_ranks():
-    interval, stage = Interval(batch=12), Stage("s", 9, ())
+    interval, visit = Interval(batch=12), Visit(0, Stage("s", 9, 9, ()), "s")
     for step, (value, seconds) in enumerate([(1.0, 0.5), (3.0, 1.5)], 1):
-        interval.add(Report(stage, step, step, {"loss/a": value}, seconds))
+        interval.add(Report(visit, step, step, {"loss/a": value}, seconds))
     assert interval.take() == {"loss/a": 2.0, "images_per_second": 12.0}
 
 

@@ -15,11 +15,11 @@ class Dump(Monitor):
     def __init__(self, run) -> None:
         self._run = run
 
-    def before_stage(self, stage, done) -> None:
-        self._write(f"before-{stage.name}")
+    def before_stage(self, visit, done) -> None:
+        self._write(f"before-{visit.label}")
 
     def after_stage(self, report) -> None:
-        self._write(f"after-{report.stage.name}")
+        self._write(f"after-{report.visit.label}")
 
     def _write(self, moment: str) -> None:
         rank = self._run.job.world.rank
