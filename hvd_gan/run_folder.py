@@ -10,6 +10,7 @@ from pathlib import Path
 from hvd_gan.config import Settings
 from hvd_gan.config_base import ConfigError
 from hvd_gan.config_files import differences, dump, read
+from hvd_gan.engine.checkpoints import checkpoints_in
 
 # What may change between a run and its continuation: nothing that a step's result depends on.
 CHANGEABLE = (
@@ -82,9 +83,10 @@ def open_run(path: Path, settings: Settings, fresh: bool) -> tuple[RunFolder, Se
     if fresh:
         path = _unused(path)
     folder = RunFolder(path)
-    if folder.settings.exists():
+    if checkpoints_in(folder.checkpoints):
         settings = _continued(folder, settings)
-    elif path.is_dir() and any(path.iterdir()):
+    # Without a checkpoint nothing depends on the settings of an earlier try.
+    elif not folder.settings.exists() and path.is_dir() and any(path.iterdir()):
         raise ConfigError(
             f"--run {path}: the folder holds something else than a run; name an empty or new one"
         )

@@ -19,6 +19,9 @@ def run(tmp_path):
         tmp_path / "run", settings("data.mean_color=[0.1, 0.2, 0.3]"), fresh=False
     )
     save_settings(folder, resolved)
+    checkpoint = folder.checkpoints / "step-00000001"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "state.json").write_text("{}")
     return folder
 
 
@@ -52,6 +55,12 @@ def test_what_a_step_depends_on_may_not(run, wrong, listed):
         open_run(run.path, settings(wrong), fresh=False)
     assert "--fresh" in str(raised.value)
     assert listed in str(raised.value)
+
+
+def test_before_the_first_checkpoint_everything_may_change(tmp_path):
+    folder, resolved = open_run(tmp_path / "run", settings(), fresh=False)
+    save_settings(folder, resolved)
+    assert open_run(tmp_path / "run", settings("seed=99"), fresh=False)[1].seed == 99
 
 
 def test_fresh_takes_the_next_free_name(run):
