@@ -1,0 +1,27 @@
+# make setup   the environment, by install.sh, whose first lines name the variables it takes
+# make demo    a short run on two ranks; DEMO_ARGS="..." is appended
+# make test    linters, types and tests; TEST_ARGS="..." goes to pytest
+# make clean   removes environments and caches; never what was trained
+
+ENVIRONMENT := $(shell TF='$(TF)' GPU='$(GPU)' VENV='$(VENV)' ./install.sh --where)
+BIN := $(ENVIRONMENT)/bin
+# Tests start ranks, with the mpirun and the Python of the environment.
+IN_ENVIRONMENT := PATH="$(BIN):$$PATH"
+
+.PHONY: setup demo test clean
+
+setup:
+	@./install.sh
+
+demo: setup
+	$(IN_ENVIRONMENT) $(BIN)/horovodrun -np 2 $(BIN)/python -m hvd_gan.train --preset demo --run runs/demo $(DEMO_ARGS)
+
+test: setup
+	$(IN_ENVIRONMENT) ruff check .
+	$(IN_ENVIRONMENT) ruff format --check .
+	$(IN_ENVIRONMENT) mypy hvd_gan
+	$(IN_ENVIRONMENT) pytest $(TEST_ARGS)
+
+clean:
+	rm -rf .venv .venv-* build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find hvd_gan tests -name __pycache__ -prune -exec rm -rf {} +
