@@ -59,11 +59,7 @@ def audit(
     """
     settings, layer = load(preset, files, overrides)
     model = find_model(settings.model.build)
-    own = (
-        layer.validate(model.settings_type, "model.settings")
-        if model.settings_type
-        else settings.model.settings
-    )
+    own = model.settings(layer)
     data = settings.data.model_copy(update={"mean_color": (0.5, 0.5, 0.5)})
     batch = settings.rank_batch(1)
     with tf.Graph().as_default():

@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.dataclasses import is_pydantic_dataclass
 
 from hvd_gan.config import Settings
 from hvd_gan.config_base import ConfigError
 from hvd_gan.config_stages import default_stages
 
 Key = tuple[str, ...]
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model")
 Result = TypeVar("Result")
 COMMAND_LINE = "command line"
 
@@ -66,7 +67,7 @@ class Layer:
             raise
 
     def validate(self, model: type[Model], under: str = "") -> Model:
-        """The settings under a dotted key, as a pydantic model.
+        """The settings under a dotted key, as a pydantic model or dataclass.
 
         Raises ConfigError, one line a finding: place, key, what is wrong, the nearest known key.
         """
@@ -75,17 +76,17 @@ class Layer:
         for part in prefix:
             tree = tree.get(part) or {}
         try:
-            return model.model_validate(tree)
+            return TypeAdapter(model).validate_python(tree)
         except ValidationError as error:
             raise ConfigError(
                 "\n".join(self._explain(model, prefix, finding) for finding in error.errors())
             ) from None
 
-    def _explain(self, model: type[BaseModel], prefix: Key, finding: Mapping[str, Any]) -> str:
+    def _explain(self, model: type, prefix: Key, finding: Mapping[str, Any]) -> str:
         # Pydantic puts in what it chose between: tags in angle brackets, and `[key]`.
         inner = tuple(str(part) for part in finding["loc"] if str(part)[:1] not in "<[")
         key = ".".join(prefix + inner)
-        if finding["type"] == "extra_forbidden":
+        if finding["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             known = _keys_at(model, inner[:-1])
             near = difflib.get_close_matches(inner[-1], known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known)}"
@@ -262,7 +263,7 @@ def _leaves(tree: Any, key: Key = ()) -> Iterable[tuple[Key, Any]]:
         yield key, tree
 
 
-def _keys_at(model: type[BaseModel], key: Key) -> list[str]:
+def _keys_at(model: type, key: Key) -> list[str]:
     """The keys that are known under `key`, found by walking the models' annotations."""
     kinds: list[Any] = [model]
     for part in key:
@@ -270,19 +271,23 @@ def _keys_at(model: type[BaseModel], key: Key) -> list[str]:
         for kind in kinds:
             if get_origin(kind) is dict:
                 below += _options(get_args(kind)[1])
-            elif part in kind.model_fields:
-                below += _options(kind.model_fields[part].annotation)
+            elif part in _fields(kind):
+                below += _options(_fields(kind)[part].annotation)
         kinds = below
-    models = (kind for kind in kinds if _is_model(kind))
-    return list(dict.fromkeys(name for kind in models for name in kind.model_fields))
+    return list(dict.fromkeys(name for kind in kinds for name in _fields(kind)))
 
 
 def _options(annotation: Any) -> list[Any]:
     """The models and mappings that an annotation allows, inside unions and Annotated too."""
-    if _is_model(annotation) or get_origin(annotation) is dict:
+    if _fields(annotation) or get_origin(annotation) is dict:
         return [annotation]
     return [option for inner in get_args(annotation) for option in _options(inner)]
 
 
-def _is_model(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)
+def _fields(kind: Any) -> dict[str, Any]:
+    """The fields of a pydantic model or dataclass; none of anything else."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return kind.model_fields
+    if isinstance(kind, type) and is_pydantic_dataclass(kind):
+        return kind.__pydantic_fields__
+    return {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import horovod
@@ -11,7 +12,7 @@ from rich.table import Table
 from hvd_gan import __version__
 from hvd_gan.cluster.world import World
 from hvd_gan.config import Settings
-from hvd_gan.engine.ledger import Entry, Ledger, State
+from hvd_gan.engine.ledger import Ledger
 from hvd_gan.engine.stages import Stage
 from hvd_gan.engine.trainer import Progress
 from hvd_gan.run_folder import RunFolder
@@ -94,14 +95,21 @@ def _rates(settings: Settings) -> str:
 
 
 def _ledger_table(ledger: Ledger) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("stage", "steps", "loss -> networks", "trained", "frozen", "buffers"):
-        table.add_column(heading, justify="left" if heading[0] in "sl" else "right")
+    """A row an update: narrow, since launchers put a tag before each line."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("stage", "steps", "trains", "size", "by loss"):
+        table.add_column(heading, justify="right" if heading == "size" else "left")
     for stage in ledger.stages:
-        entries = ledger.of_stage(stage.name)
-        moves = [f"{update.loss_name} -> {', '.join(update.networks)}" for update in stage.updates]
-        totals = [_total(entries, state) for state in (State.TRAINED, State.FROZEN, State.UPDATED)]
-        table.add_row(stage.name, _steps(stage), "\n".join(moves), *totals)
+        for update in stage.updates:
+            first = update is stage.updates[0]
+            size = amount(sum(math.prod(v.shape.as_list()) for v in ledger.var_list(update)))
+            table.add_row(
+                stage.name if first else "",
+                _steps(stage) if first else "",
+                ", ".join(update.networks),
+                size,
+                update.loss_name,
+            )
     return table
 
 
@@ -109,11 +117,6 @@ def _steps(stage: Stage) -> str:
     """A stage's steps: 100, or 10 x 100 if it is visited ten times."""
     visits = stage.total_steps // stage.steps if stage.steps else 1
     return f"{stage.steps}" if visits == 1 else f"{visits} x {stage.steps}"
-
-
-def _total(entries: list[Entry], state: State) -> str:
-    """The elements of the variables in a state."""
-    return amount(sum(entry.size for entry in entries if entry.state is state))
 
 
 def amount(number: float) -> str:

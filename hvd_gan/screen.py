@@ -8,10 +8,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from hvd_gan.cluster.launcher import shows_on_terminal
+from hvd_gan.cluster.launcher import launcher_pid, shows_on_terminal
 
-# Launchers put a tag before every line, so tables stay well under a terminal's 80 columns.
 PLAIN_WIDTH = 78
+# Launchers put a tag before each line: with it, a line of ours still fits into 80 columns.
+TAGGED_WIDTH = 64
 
 
 class Screen:
@@ -19,11 +20,12 @@ class Screen:
 
     def __init__(self, speaks: bool) -> None:
         self.terminal = speaks and shows_on_terminal()
+        width = None if self.terminal else PLAIN_WIDTH
         self.console = Console(
             quiet=not speaks,
             highlight=False,
             force_terminal=self.terminal,
-            width=None if self.terminal else PLAIN_WIDTH,
+            width=width if launcher_pid() is None else TAGGED_WIDTH,
         )
         self._speaks = speaks
         self._log: Path | None = None

@@ -33,13 +33,7 @@ def run_training(request: Request, world: World) -> int:
     """
     job = _prepare(request, world)
     model = world.on_all(lambda: find_model(job.settings.model.build))
-    model_settings = world.on_all(
-        lambda: (
-            job.layer.validate(model.settings_type, "model.settings")
-            if model.settings_type
-            else job.settings.model.settings
-        )
-    )
+    model_settings = world.on_all(lambda: model.settings(job.layer))
     if job.settings.deterministic:
         tf.config.experimental.enable_op_determinism()
     config = world.on_all(lambda: session_config(world.device, job.settings))

@@ -5,30 +5,44 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+from pydantic.dataclasses import is_pydantic_dataclass
 
+from hvd_gan.config import Settings
 from hvd_gan.config_base import ConfigError
+from hvd_gan.config_files import Layer
 from hvd_gan.engine.graph import Build
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model's function, and the pydantic model of its settings if it `takes` one."""
+    """A model's function, and the type of its settings if it `takes` one."""
 
     build: Build
-    settings_type: type[BaseModel] | None
+    settings_type: type | None
 
-    def settings(self, values: dict[str, Any]) -> Any:
-        """The model's settings in its own type; the plain mapping if it has none."""
-        return self.settings_type.model_validate(values) if self.settings_type else values
+    def settings(self, layer: Layer) -> Any:
+        """The model's own settings in a layer, in its type; a plain mapping if it has none.
+
+        Raises ConfigError with the place of a wrong one.
+        """
+        if self.settings_type is not None:
+            return layer.validate(self.settings_type, "model.settings")
+        return layer.validate(Settings).model.settings
 
 
-def takes(settings_type: type[BaseModel]) -> Callable[[Build], Build]:
-    """Says of a model's function what its settings are: `@takes(MySettings)`."""
+def takes(settings_type: type) -> Callable[[Build], Build]:
+    """Says of a model's function what its settings are: `@takes(MySettings)`.
+
+    A pydantic model or a dataclass; a dataclass is validated too, and refuses unknown keys.
+    """
+    if is_dataclass(settings_type) and not is_pydantic_dataclass(settings_type):
+        settings_type = pydantic_dataclass(settings_type, config=ConfigDict(extra="forbid"))
 
     def mark(build: Build) -> Build:
         setattr(build, "settings", settings_type)  # noqa: B010

@@ -28,13 +28,9 @@ def make_optimizer(
 
     `name` is unique in the graph: Horovod names its collectives after it.
     """
-    renamed = ARGUMENTS.get(own.name, {})
-    arguments = {renamed.get(key, key): value for key, value in own.hyperparameters().items()}
-    plain_name = name.replace("/", "_")
-    plain = OPTIMIZERS[own.name](learning_rate=rate, name=plain_name, **arguments)
     return hvd.DistributedOptimizer(
-        plain,
-        name=f"{plain_name}_distributed",
+        plain_optimizer(name, own, rate),
+        name=f"{name.replace('/', '_')}_distributed",
         compression=COMPRESSIONS[settings.compression],
         sparse_as_dense=settings.backward_passes_per_step > 1,
         backward_passes_per_step=settings.backward_passes_per_step,
@@ -43,6 +39,15 @@ def make_optimizer(
         # and over three or more ranks the order of a sum shows in its last bits.
         groups=1 if settings.deterministic else None,
     )
+
+
+def plain_optimizer(
+    name: str, own: OptimizerSettings, rate: tf.Tensor
+) -> tf.compat.v1.train.Optimizer:
+    """TensorFlow's optimizer of some settings, for one rank."""
+    renamed = ARGUMENTS.get(own.name, {})
+    arguments = {renamed.get(key, key): value for key, value in own.hyperparameters().items()}
+    return OPTIMIZERS[own.name](learning_rate=rate, name=name.replace("/", "_"), **arguments)
 
 
 def learning_rate(
