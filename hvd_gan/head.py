@@ -13,8 +13,8 @@ from hvd_gan import __version__
 from hvd_gan.cluster.world import World
 from hvd_gan.config import Settings
 from hvd_gan.engine.ledger import Ledger
+from hvd_gan.engine.resuming import Progress
 from hvd_gan.engine.stages import Stage
-from hvd_gan.engine.trainer import Progress
 from hvd_gan.run_folder import RunFolder
 from hvd_gan.screen import Screen
 

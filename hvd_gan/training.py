@@ -18,8 +18,9 @@ from hvd_gan.engine.inference import Inference
 from hvd_gan.engine.init_from import init_from
 from hvd_gan.engine.model import find_model
 from hvd_gan.engine.program import Program, make_program
+from hvd_gan.engine.resuming import Progress, check_schedule, progress
 from hvd_gan.engine.session import session_config
-from hvd_gan.engine.trainer import Progress, check_schedule, progress, train
+from hvd_gan.engine.trainer import train
 from hvd_gan.job import Job, Request
 from hvd_gan.run_folder import RunFolder, open_run, save_settings
 from hvd_gan.screen import Screen

@@ -19,7 +19,7 @@ from hvd_gan.engine.monitors.samples import Samples
 from hvd_gan.engine.monitors.saver import Saver
 from hvd_gan.engine.monitors.verify import Verify
 from hvd_gan.engine.program import Program
-from hvd_gan.engine.trainer import Progress
+from hvd_gan.engine.resuming import Progress
 from hvd_gan.job import Job
 
 PICTURES = 8
