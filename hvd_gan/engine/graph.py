@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -73,3 +74,19 @@ class GanGraph:
 # build(batch, settings, training): `batch` holds tensors of static shape, `settings` are the
 # model's own, `training` chooses between batch and moving statistics.
 Build = Callable[[Tensors, Any, bool], GanGraph]
+
+
+def build_apart(build: Build, batch: Tensors, settings: Any, training: bool) -> GanGraph:
+    """Builds a model in the current graph, in a thread of its own.
+
+    Keras 3 numbers layers without names on and on in a thread (Keras 2 in a graph): a second graph
+    of the same model would otherwise have other names than the first.
+    """
+    graph = tf.compat.v1.get_default_graph()
+
+    def run() -> GanGraph:
+        with graph.as_default():
+            return build(batch, settings, training)
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(run).result()

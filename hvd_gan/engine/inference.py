@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from hvd_gan.engine.graph import Arrays, Build, Tensors
+from hvd_gan.engine.graph import Arrays, Build, Tensors, build_apart
 
 
 class Inference:
@@ -26,8 +26,12 @@ class Inference:
         """Builds the model on placeholders shaped like a batch, of any length."""
         self._graph = tf.Graph()
         with self._graph.as_default():
+            # Weights are loaded, not drawn; but deterministic runs build no random node unseeded.
+            tf.compat.v1.set_random_seed(0)
             self._feeds = {name: _placeholder(name, tensor) for name, tensor in like.items()}
-            self.gan = build(self._feeds, model_settings, False)
+            self.gan = build_apart(build, self._feeds, model_settings, False)
+            # A model may have more inputs than a batch has, such as a point of its latent space.
+            self._feeds = {**self.gan.inputs, **self._feeds}
             variables = {v.op.name: v for v in tf.compat.v1.global_variables()}
             self._values = {
                 name: tf.compat.v1.placeholder(variable.dtype.base_dtype, variable.shape)

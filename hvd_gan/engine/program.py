@@ -12,7 +12,7 @@ import tensorflow as tf
 from hvd_gan.config import Settings
 from hvd_gan.engine.buffers import buffer_updates
 from hvd_gan.engine.counters import Counters, make_counters
-from hvd_gan.engine.graph import Build, GanGraph
+from hvd_gan.engine.graph import Build, GanGraph, build_apart
 from hvd_gan.engine.ledger import Ledger, make_ledger
 from hvd_gan.engine.stages import Visit, make_stages, make_visits
 from hvd_gan.engine.train_ops import Parts, TrainOp, make_train_ops
@@ -66,7 +66,7 @@ class Program:
 
 def plan(build: Build, feed: Feed, model_settings: Any, settings: Settings) -> tuple:
     """Builds the model and its ledger in the current graph: what would be trained, no more."""
-    gan = build(feed.tensors, model_settings, True)
+    gan = build_apart(build, feed.tensors, model_settings, True)
     buffers = buffer_updates()
     stages = make_stages(gan, settings)
     return gan, buffers, stages, make_ledger(gan, stages, buffers)

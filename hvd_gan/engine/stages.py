@@ -131,18 +131,18 @@ def _make_update(
     key = "{}.updates.{}".format(*name.split("/"))
     _check_known(f"{key}.loss", update.loss, gan.losses, "the model")
     _check_known(f"{key}.networks", update.networks, gan.networks, "the model")
-    variables = tuple(gan.trainable(update.networks))
-    if not variables:
-        scopes = ", ".join(f"{gan.networks[network]}/" for network in update.networks)
-        raise ConfigError(
-            f"stages.{key}.networks: no trainable variable stands under {scopes}; build the "
-            "network under its variable scope, or name the scope that it is built under"
-        )
+    for network in update.networks:
+        if not gan.trainable((network,)):
+            raise ConfigError(
+                f"stages.{key}.networks: no trainable variable stands under "
+                f"{gan.networks[network]}/; build the network under its variable scope, or name "
+                "the scope that it is built under"
+            )
     return Update(
         name=name,
         terms=tuple(Term(loss, gan.losses[loss], weight) for loss, weight in update.loss.items()),
         networks=update.networks,
-        variables=variables,
+        variables=tuple(gan.trainable(update.networks)),
         optimizer=update.optimizer or default,
         allow_unreached=update.allow_unreached,
         rate_factor=_rate_factor(key, update, gan),

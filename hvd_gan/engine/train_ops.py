@@ -71,12 +71,13 @@ def _make_train_op(
         factors = _rate_factors(turn)
         gradients = [_gradients(update, stage, factors, parts) for update in turn]
         moved = _update_buffers(parts.ledger.updated_buffers(stage.name, turn), parts.buffers)
-        # Every gradient before any update: else one network's update could reach the weights that
-        # another's backward pass still reads.
+        # Whatever a step reads, before any update: else one network's update could reach the
+        # weights that another's backward pass, a loss or an average of weights still reads.
         ready = [gradient.op for entry in gradients for gradient, _ in entry.pairs]
-        with tf.control_dependencies(ready):
+        ready += [term.loss.op for update in turn for term in update.terms]
+        with tf.control_dependencies([*ready, moved]):
             applied = [_apply(entry) for entry in gradients]
-        accumulate = tf.group(*applied, moved)
+        accumulate = tf.group(*applied)
         with tf.control_dependencies([accumulate]):
             step = counters.advance(stage.name)
         report = _mean_losses(turn)
@@ -120,7 +121,9 @@ def _gradients(
     optimizer = make_optimizer(update.name, update.optimizer, settings, rate)
     loss = total_loss(update, stage_step)
     pairs = optimizer.compute_gradients(loss, var_list=parts.ledger.var_list(update))
-    gradients, variables = zip(*pairs, strict=True)
+    variables = [variable for _, variable in pairs]
+    # Dense: the norm of slices counts a row that was looked up twice as two rows.
+    gradients = [tf.convert_to_tensor(gradient) for gradient, _ in pairs]
     norm = tf.linalg.global_norm(gradients)
     if update.optimizer.clip_norm is not None:
         gradients, _ = tf.clip_by_global_norm(gradients, update.optimizer.clip_norm, use_norm=norm)
