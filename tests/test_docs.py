@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from hvd_gan import audit, train
+from hvd_gan import audit, latent, train
 from hvd_gan.config import Settings
 from hvd_gan.config_files import load, presets
 from tests.launch import ROOT, launch
 
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/schedules.md")
-PARSERS = {"train": train.parser, "audit": audit.parser}
+PAGES = ("README.md", "CONTRIBUTING.md", "docs/schedules.md", "docs/towers.md", "docs/vae-gan.md")
+PARSERS = {"train": train.parser, "audit": audit.parser, "latent": latent.parser}
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -31,13 +31,17 @@ def test_every_command_has_flags_and_settings_that_exist(line):
     words = shlex.split(line, comments=True)
     [module] = [word for word in words if word.startswith("hvd_gan.")]
     parser = PARSERS[module.removeprefix("hvd_gan.")]()
-    options = parser.parse_intermixed_args(words[words.index(module) + 1 :])
-    load(options.preset, (), options.overrides)
+    arguments = words[words.index(module) + 1 :]
+    if module == "hvd_gan.latent":
+        parser.parse_args(latent.joined(arguments))
+    else:
+        options = parser.parse_intermixed_args(arguments)
+        load(options.preset, (), options.overrides)
 
 
 def test_the_readme_has_all_presets_and_only_keys_that_exist():
     text = (ROOT / "README.md").read_text()
-    rows = re.findall(r"^\| `([\w.-]+)`", text, re.MULTILINE)
+    rows = re.findall(r"`([\w.-]+)`", "".join(re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)))
     assert set(presets()) < set(rows)
     keys = [row.split(".")[0] for row in rows if row not in presets()]
     assert set(keys) <= set(Settings.model_fields)
