@@ -66,7 +66,7 @@ def space(run):
 
 
 def picture(run, *arguments):
-    path = latent.write(latent.parser().parse_args(latent._joined([str(run), *arguments])))
+    path = latent.write(latent.parser().parse_args(latent.joined([str(run), *arguments])))
     return np.asarray(Image.open(path))
 
 
