@@ -76,7 +76,7 @@ def between(start: np.ndarray, end: np.ndarray, steps: int) -> np.ndarray:
 
     Along the great circle between their directions, while their length changes evenly: a straight
     line would pass nearer to the origin than the prior's points lie (White 2016, "Sampling
-    Generative Networks", section 2.1). start, end: float [latent].
+    Generative Networks"). start, end: float [latent].
     """
     lengths = np.linalg.norm(start), np.linalg.norm(end)
     share = np.linspace(0, 1, steps)[:, np.newaxis]
@@ -94,7 +94,8 @@ def between(start: np.ndarray, end: np.ndarray, steps: int) -> np.ndarray:
 def attribute_vector(having: np.ndarray, lacking: np.ndarray) -> np.ndarray:
     """The mean point of images with an attribute minus that of those without: float [latent].
 
-    having, lacking: float [n, latent], n at least 1. Section 4.2 of Larsen et al. 2016.
+    having, lacking: float [n, latent], n at least 1. Larsen et al. 2016 call it a visual
+    attribute vector.
     """
     return having.mean(axis=0) - lacking.mean(axis=0)
 
