@@ -70,7 +70,7 @@ def losses(batch: dict, alpha: float, norm: str = "off", training: bool = True) 
 def build(batch, settings: TinySettings, training: bool) -> GanGraph:
     named = losses(batch, settings.alpha, settings.norm, training)
     if settings.explode_at:
-        # log of a negative number from the given discriminator pass on.
+        # Not a number, from the given pass of the model on.
         passes = tf.compat.v1.get_variable(
             "generator/passes",
             (),
@@ -79,10 +79,5 @@ def build(batch, settings: TinySettings, training: bool) -> GanGraph:
             initializer=tf.compat.v1.zeros_initializer(),
         )
         count = passes.assign_add(1.0)
-        named["completion"] += 0 * tf.math.log(settings.explode_at - 0.5 - count)
+        named["completion"] += tf.where(count >= settings.explode_at, float("nan"), 0.0)
     return GanGraph({"generator": "generator", "discriminator": "discriminator"}, named)
-
-
-build_without_settings = lambda batch, settings, training: build(  # noqa: E731
-    batch, TinySettings(), training
-)
