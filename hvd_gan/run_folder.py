@@ -71,7 +71,7 @@ class RunFolder:
     def write_quality(self, stage: str, results: Mapping[str, float]) -> None:
         """Adds a stage's evaluation."""
         everything = {**self.read_quality(), stage: dict(results)}
-        self.quality.write_text(json.dumps(everything, indent=1) + "\n")
+        _write_whole(self.quality, json.dumps(everything, indent=1) + "\n")
 
 
 def open_run(path: Path, settings: Settings, fresh: bool) -> tuple[RunFolder, Settings]:
@@ -98,10 +98,8 @@ def open_run(path: Path, settings: Settings, fresh: bool) -> tuple[RunFolder, Se
 
 
 def save_settings(folder: RunFolder, settings: Settings) -> None:
-    """Writes the resolved settings, whole or not at all."""
-    partial = folder.settings.with_suffix(".partial")
-    partial.write_text(dump(settings))
-    partial.replace(folder.settings)
+    """Writes the resolved settings."""
+    _write_whole(folder.settings, dump(settings))
 
 
 def load_settings(folder: RunFolder) -> Settings:
@@ -140,3 +138,10 @@ def _unused(path: Path) -> Path:
         number += 1
         candidate = path.with_name(f"{path.name}-{number}")
     return candidate
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Writes a file whole or not at all, whenever the job may be killed."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(text)
+    partial.replace(path)

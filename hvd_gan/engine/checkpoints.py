@@ -32,8 +32,9 @@ class Checkpoints:
         final = self._folder / f"step-{step:08d}"
         if final.exists():
             return final
+        for left_over in self._folder.glob("partial-*"):
+            shutil.rmtree(left_over)
         partial = self._folder / f"partial-{step:08d}"
-        shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         self._saver.save(
             session, str(partial / VARIABLES), write_meta_graph=False, write_state=False

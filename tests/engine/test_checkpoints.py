@@ -42,7 +42,7 @@ def test_only_the_newest_are_kept_in_the_order_of_their_steps(session, tmp_path)
 
 
 def test_a_half_written_one_is_not_found_and_is_replaced(session, tmp_path):
-    partial = tmp_path / "partial-00000003"
+    partial = tmp_path / "partial-00000002"
     partial.mkdir()
     (partial / "rubbish").write_text("half")
     assert checkpoints_in(tmp_path) == []

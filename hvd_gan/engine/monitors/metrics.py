@@ -20,7 +20,7 @@ class MetricsFile:
         """Drops the lines that a resumed run is going to write again."""
         if path.exists():
             lines = path.read_text().splitlines()
-            kept = [line for line in lines if json.loads(line)["step"] <= resumed_at]
+            kept = [line for line in lines if 0 <= _step(line) <= resumed_at]
             path.write_text("".join(f"{line}\n" for line in kept))
         self._file = path.open("a", buffering=1)
 
@@ -31,6 +31,14 @@ class MetricsFile:
             for key, value in values.items()
         }
         self._file.write(json.dumps({"step": step, **rounded}) + "\n")
+
+
+def _step(line: str) -> int:
+    """The step of a line; -1 of one that a killed run did not finish."""
+    try:
+        return json.loads(line)["step"]
+    except json.JSONDecodeError:
+        return -1
 
 
 class Events:

@@ -38,6 +38,8 @@ class Bar(Monitor):
             visit.label, total=visit.stage.steps, completed=done, speed="", losses=""
         )
         self._bar.start()
+        # The bar hides the cursor; a run that dies by a signal could not bring it back.
+        self._console.show_cursor(True)
 
     def after_step(self, report: Report) -> None:
         self._interval.add(report)

@@ -18,6 +18,8 @@ def test_a_resumed_run_drops_the_lines_that_it_writes_again(tmp_path):
     first = MetricsFile(path, resumed_at=0)
     for step in range(1, 6):
         first.write(step, {"loss": step / 3})
+    with path.open("a") as file:
+        file.write('{"step": 6, "lo')  # Killed in the middle of a line.
     second = MetricsFile(path, resumed_at=3)
     second.write(4, {"loss": 7.0})
     lines = [json.loads(line) for line in path.read_text().splitlines()]
