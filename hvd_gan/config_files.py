@@ -1,8 +1,8 @@
 """Settings from a preset, a file and the command line, with the place of each for its errors.
 
 Later layers win: the defaults, a preset, settings files, overrides. A mapping merges key by key,
-but one with another `name` replaces; `null` removes a key, so that a preset's stage can be taken
-out.
+but a `loss`, or one with another `name`, replaces; `null` removes a key, so that a preset's stage
+can be taken out.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from hvd_gan.config_stages import default_stages
 Key = tuple[str, ...]
 Model = TypeVar("Model")
 Result = TypeVar("Result")
+# Mappings that say one thing: a sum of losses, the turns of updates, the rates of a schedule.
+WHOLE = {"loss", "alternate", "factors"}
 COMMAND_LINE = "command line"
 
 
@@ -112,7 +114,7 @@ def load(
     layer = _default_schedule(stated)
     layer.put(stated)
     for override in overrides:
-        layer.put(_override_layer(override))
+        _override(layer, override)
     return layer.validate(Settings), layer
 
 
@@ -177,7 +179,8 @@ def _default_schedule(over: Layer) -> Layer:
     return Layer({"stages": {name: default(name) for name in stated}})
 
 
-def _override_layer(override: str) -> Layer:
+def _override(layer: Layer, override: str) -> None:
+    """Lays one dotted assignment over a layer."""
     dotted, equals, text = override.partition("=")
     key = tuple(dotted.split("."))
     if not equals or not all(key):
@@ -189,9 +192,13 @@ def _override_layer(override: str) -> Layer:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
         raise ConfigError(f"{COMMAND_LINE}: {dotted}: {text!r} is not valid YAML") from None
-    for part in reversed(key):
-        value = {part: value}
-    return Layer(value, {key: COMMAND_LINE})
+    tree = layer.tree
+    for part in key[:-1]:
+        if not isinstance(tree.get(part), dict):
+            tree[part] = {}
+        tree = tree[part]
+    _merge(tree, {key[-1]: value})
+    layer.places[key] = COMMAND_LINE
 
 
 def _parse(text: str, origin: str) -> Layer:
@@ -246,9 +253,10 @@ def _merge(below: dict[str, Any], above: Mapping[str, Any]) -> None:
         elif isinstance(value, Mapping):
             known = below.get(key)
             # What has another name is another thing: an optimizer with parameters of its own.
-            if not isinstance(known, dict) or value.get("name", known.get("name")) != known.get(
+            same = isinstance(known, dict) and value.get("name", known.get("name")) == known.get(
                 "name"
-            ):
+            )
+            if key in WHOLE or not same:
                 below[key] = {}
             _merge(below[key], value)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,8 +129,9 @@ def _continued(folder: RunFolder, settings: Settings) -> Settings:
 
 
 def _is_steps(key: str) -> bool:
-    """Steps may change; whether they have been trained already is for the counters to say."""
-    return key.startswith("stages.") and key.endswith((".steps", ".repeat"))
+    """A stage's steps may change; whether they are trained already is for the counters to say."""
+    steps_or_repeat = r"stages\.[^.]+(\.stages\.[^.]+)?\.steps|stages\.[^.]+\.repeat"
+    return re.fullmatch(steps_or_repeat, key) is not None
 
 
 def _unused(path: Path) -> Path:

@@ -53,7 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         preset = options.preset or (None if options.config else "demo")
         overrides = list(options.overrides)
         if options.data is not None:
-            overrides += ["data.source=folder", f"data.path={options.data.absolute()}"]
+            overrides += [
+                "data.source=folder",
+                f"data.path={json.dumps(str(options.data.absolute()))}",
+            ]
         if options.init_from is not None:
             overrides.append(f"init={init_setting(options.init_from)}")
         run = options.run or Path("runs", options.config.stem if options.config else str(preset))

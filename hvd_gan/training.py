@@ -4,6 +4,8 @@ the trainer.
 
 from __future__ import annotations
 
+import random
+
 import tensorflow as tf
 
 from hvd_gan import head
@@ -40,6 +42,8 @@ def run_training(request: Request, world: World) -> int:
     config = world.on_all(lambda: session_config(world.device, job.settings))
     with tf.Graph().as_default():
         tf.compat.v1.set_random_seed(job.settings.seed)
+        # Keras draws the seeds of its layers from Python's own generator.
+        random.seed(job.settings.seed)
         feed = _feed(job)
         # Builds nodes only and runs none, so a rank that fails here leaves no other one waiting.
         program = world.on_all(
@@ -54,8 +58,14 @@ def run_training(request: Request, world: World) -> int:
             start = _start(job, program, checkpoints, session)
             head.show(job.screen, world, job.settings, job.folder, program.ledger, start)
             watched = Watched(job, program, checkpoints, inference, session, feed, start)
-            train(program, session, feed, job.settings, make_monitors(watched))
-    head.show_results(job.screen, job.folder)
+            monitors = make_monitors(watched)
+            try:
+                train(program, session, feed, job.settings, monitors)
+            finally:
+                for monitor in monitors:
+                    monitor.close()
+    if world.is_root:
+        head.show_results(job.screen, job.folder)
     return 0
 
 
@@ -70,7 +80,8 @@ def _prepare(request: Request, world: World) -> Job:
     data = settings.data
     images = world.on_all(lambda: open_source(data, "train"))
     held_out = world.on_all(lambda: open_source(data, "held_out"))
-    _check_same_images(world, images)
+    for source in (images, held_out):
+        _check_same_images(world, source)
     if data.mean_color is None:
         threads = world.device.threads
         color = world.on_root(lambda: mean_color(images, threads=threads))

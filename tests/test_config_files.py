@@ -82,6 +82,14 @@ def test_another_optimizer_replaces_and_the_same_one_merges():
     assert merged.optimizer.hyperparameters() == {"rho": 0.9, "epsilon": 1e-6}
 
 
+def test_a_loss_replaces_and_a_part_of_it_can_be_set():
+    loss = "stages.joint.updates.generator.loss"
+    whole, _ = load("demo", overrides=[f"{loss}={{completion: 1, adversarial: 0.1}}"])
+    assert whole.stages["joint"].updates["generator"].loss == {"completion": 1, "adversarial": 0.1}
+    part, _ = load("demo", overrides=[f"{loss}.adversarial=0.1"])
+    assert part.stages["joint"].updates["generator"].loss == {"joint": 1, "adversarial": 0.1}
+
+
 def test_null_takes_a_stage_out():
     settings, _ = load("demo", overrides=["stages.joint=null"])
     assert list(settings.stages) == ["completion", "discriminator"]

@@ -47,6 +47,10 @@ def test_what_no_step_depends_on_may_change(run, harmless):
         ("batch=64", "batch: 32 -> 64"),
         ("model.settings.alpha=0.5", "model.settings.alpha: "),
         ("stages.joint=null", "stages.joint.updates.generator.loss.joint: 1.0 -> None"),
+        (
+            "stages.joint.updates.generator.loss={joint: {steps: 9}}",
+            "stages.joint.updates.generator.loss.joint",
+        ),
         ("data.hole.kind=strokes", "data.hole.kind: box -> strokes"),
     ],
 )

@@ -31,4 +31,27 @@ def buffer_updates() -> dict[str, list[tf.Operation]]:
             target = operation.inputs[0].op.name
             if target in names:
                 updates.setdefault(target, []).append(operation)
+    for assignments in updates.values():
+        for assignment in assignments:
+            _let_reads_go_first(assignment)
     return updates
+
+
+def _let_reads_go_first(assignment: tf.Operation) -> None:
+    """Orders every read of the buffer before its assignment, but those that follow from it.
+
+    A step otherwise reads, from run to run, the old value or the new one: Keras' Dropout reads its
+    seed once for the mask, and once more to move it. TensorFlow has no public way to order
+    operations that exist already.
+    """
+    after: set[tf.Operation] = set()
+    ahead = [assignment]
+    while ahead:
+        operation = ahead.pop()
+        if operation not in after:
+            after.add(operation)
+            ahead += [c for output in operation.outputs for c in output.consumers()]
+            ahead += operation._control_outputs
+    readers = assignment.inputs[0].consumers()
+    reads = [reader for reader in readers if reader.type == "ReadVariableOp"]
+    assignment._add_control_inputs([read for read in reads if read not in after])

@@ -49,11 +49,15 @@ class Checkpoints:
         """Reads every variable. Raises ValueError where the checkpoint is of another graph."""
         try:
             self._saver.restore(session, str(checkpoint / VARIABLES))
-        except (tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
+        except (
+            tf.errors.NotFoundError,
+            tf.errors.InvalidArgumentError,
+            tf.errors.DataLossError,
+        ) as error:
             finding = str(error.message).splitlines()[0]
             raise ValueError(
-                f"{checkpoint}: does not fit this model and schedule ({finding}); start over "
-                "with --fresh"
+                f"{checkpoint}: is damaged, or does not fit this model and schedule ({finding}); "
+                "remove it to resume from the one before, or start over with --fresh"
             ) from None
 
 

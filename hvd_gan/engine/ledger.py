@@ -27,13 +27,18 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Entry:
-    """One variable in one stage. `update` names what trains it, or should have."""
+    """One variable in one stage.
+
+    trained_by: the stage's updates that move it, several only if they alternate.
+    missed_by: those that list it, and whose loss does not reach it.
+    """
 
     stage: str
     variable: tf.Variable
     network: str | None
     state: State
-    update: Update | None = None
+    trained_by: tuple[Update, ...] = ()
+    missed_by: tuple[Update, ...] = ()
 
     @property
     def size(self) -> int:
@@ -58,11 +63,7 @@ class Ledger:
 
     def var_list(self, update: Update) -> list[tf.Variable]:
         """The variables that an update trains: what its optimizer is given."""
-        return [
-            entry.variable
-            for entry in self.entries
-            if entry.update is update and entry.state is State.TRAINED
-        ]
+        return [entry.variable for entry in self.entries if update in entry.trained_by]
 
     def updated_buffers(self, stage: str, updates: Sequence[Update]) -> list[str]:
         """The names of the buffers that move when a stage makes some of its updates."""
@@ -78,9 +79,8 @@ class Ledger:
         found = []
         for stage in self.stages:
             for update in stage.updates:
-                entries = [entry for entry in self.of_stage(stage.name) if entry.update is update]
-                missed = [entry for entry in entries if entry.state is State.UNREACHED]
-                if len(missed) == len(entries):
+                missed = [e for e in self.of_stage(stage.name) if update in e.missed_by]
+                if not self.var_list(update):
                     found.append(
                         f"{update.name}: loss {update.loss_name!r} depends on no variable of "
                         f"{', '.join(update.networks)}, so it trains nothing. Name the networks "
@@ -121,26 +121,27 @@ def make_ledger(
     trainable = {variable.ref() for variable in tf.compat.v1.trainable_variables()}
     entries = []
     for stage in stages:
-        movers = {
-            variable.ref(): update for update in stage.updates for variable in update.variables
-        }
-        reached = {ref for update in stage.updates for ref in _reached(update)}
+        reached = {update: _reached(update) for update in stage.updates}
         training = {network for update in stage.updates for network in update.networks}
         for variable in variables:
-            network, update = gan.network_of(variable), movers.get(variable.ref())
-            if update is not None:
-                state = State.TRAINED if variable.ref() in reached else State.UNREACHED
+            network = gan.network_of(variable)
+            listed = [update for update in stage.updates if network in update.networks]
+            listed = listed if variable.ref() in trainable else []
+            trained_by = tuple(update for update in listed if variable.ref() in reached[update])
+            missed_by = tuple(update for update in listed if update not in trained_by)
+            if listed:
+                state = State.TRAINED if trained_by else State.UNREACHED
             elif variable.ref() in trainable:
                 state = State.FROZEN
             elif variable.op.name in buffers and network in training:
                 state = State.UPDATED
             else:
                 state = State.HELD
-            entries.append(Entry(stage.name, variable, network, state, update))
+            entries.append(Entry(stage.name, variable, network, state, trained_by, missed_by))
     return Ledger(gan.networks, tuple(stages), tuple(entries))
 
 
-def _reached(update: Update) -> list:
+def _reached(update: Update) -> set:
     """References to the variables that the update's loss depends on.
 
     Asks TensorFlow for gradients and drops them: the operations are never fetched, so they cost
@@ -149,11 +150,11 @@ def _reached(update: Update) -> list:
     with tf.name_scope(f"ledger/{update.name}"):
         losses = [term.loss for term in update.terms]
         gradients = tf.gradients(losses, list(update.variables))
-    return [
+    return {
         variable.ref()
         for variable, gradient in zip(update.variables, gradients, strict=True)
         if gradient is not None
-    ]
+    }
 
 
 def _unreached(variable: tf.Variable, update: Update) -> str:

@@ -102,6 +102,31 @@ def test_an_unreached_variable_may_be_allowed_and_is_not_trained():
     assert len(ledger.var_list(moves)) == 3
 
 
+def test_alternating_updates_may_share_a_network_and_each_has_its_own_list():
+    both = {
+        "steps": 1,
+        "alternate": {"full": 1, "part": 1},
+        "updates": {
+            "full": update("joint", "generator", "discriminator"),
+            "part": update("completion", "generator"),
+        },
+    }
+    with tf.Graph().as_default():
+        gan = build()
+        stages = make_stages(gan, Settings.model_validate({"stages": {"duel": both}}))
+        ledger = make_ledger(gan, stages, buffer_updates())
+    full, part = stages[0].updates
+    norm = {"generator/norm/scale", "generator/norm/offset"}
+    names = {variable.op.name for variable in ledger.var_list(full)}
+    assert names == norm | {"generator/weights", "generator/branch", "discriminator/weights"}
+    names = {variable.op.name for variable in ledger.var_list(part)}
+    assert names == norm | {"generator/weights"}
+    # One update misses what the other trains.
+    [error] = ledger.errors()
+    assert "duel/part: loss 'completion' does not reach generator/branch" in error
+    assert states(ledger, "duel")["generator/branch"] is State.TRAINED
+
+
 def test_a_variable_that_no_stage_trains_is_warned_of():
     ledger = ledger_of(
         d=[update("discriminator", "discriminator")], joint=[update("joint", "generator")]
@@ -146,3 +171,16 @@ def test_buffers_of_keras_layers_are_found_though_they_fill_no_collection():
         v1.get_variable("counted", [], use_resource=True, trainable=False).assign_add(1.0)
         v1.get_variable("only_initialized", [], use_resource=True, trainable=False)
         assert list(buffer_updates()) == ["counted"]
+
+
+def test_a_buffer_is_read_before_it_moves_except_by_what_follows_from_moving_it():
+    with tf.Graph().as_default():
+        buffer = v1.get_variable("buffer", [], use_resource=True, trainable=False)
+        early = buffer.read_value()
+        moved = buffer.assign_add(1.0, read_value=False)
+        with tf.control_dependencies([moved]):
+            late = buffer.read_value()
+        assert buffer_updates() == {"buffer": [moved]}
+        assert early.op.inputs[0].op in moved.control_inputs or early.op in moved.control_inputs
+        assert late.op not in moved.control_inputs
+        assert not {i.op for i in late.op.inputs} & set(moved.control_inputs)

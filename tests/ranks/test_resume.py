@@ -46,6 +46,16 @@ def test_resuming_in_the_middle_of_a_stage_is_exact(whole, step, tmp_path):
     assert [line["step"] for line in metrics(run)] == list(range(1, 13))
 
 
+def test_two_runs_of_keras_layers_without_seeds_are_bit_identical(tmp_path):
+    model = "model={build: 'tests.models.keras_gan:build'}"
+    runs = [trained("mpirun", 2, tmp_path / name, model, "verify=true") for name in ("a", "b")]
+    one, other = map(values, runs)
+    assert any("kernel" in name for name in one)
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
 def test_another_number_of_ranks_continues_the_same_order(tmp_path):
     settings = KEEP_ALL[:2]
     whole = trained("mpirun", 2, tmp_path / "whole", *settings)

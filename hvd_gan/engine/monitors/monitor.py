@@ -44,3 +44,6 @@ class Monitor:
 
     def after_stage(self, report: Report) -> None:
         """After a visit's last step, with that step's report."""
+
+    def close(self) -> None:
+        """When training has ended, by an error too. Makes no collective call."""

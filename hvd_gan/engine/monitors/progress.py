@@ -22,6 +22,7 @@ class Bar(Monitor):
         self._console = console
         self._interval = Interval(batch)
         self._last = 0.0
+        self._bar = Progress(console=console)
 
     def before_stage(self, visit: Visit, done: int) -> None:
         self._bar = Progress(
@@ -38,8 +39,6 @@ class Bar(Monitor):
             visit.label, total=visit.stage.steps, completed=done, speed="", losses=""
         )
         self._bar.start()
-        # The bar hides the cursor; a run that dies by a signal could not bring it back.
-        self._console.show_cursor(True)
 
     def after_step(self, report: Report) -> None:
         self._interval.add(report)
@@ -56,6 +55,10 @@ class Bar(Monitor):
 
     def after_stage(self, report: Report) -> None:
         # Stopped between stages, so that what is printed then does not tear the bar.
+        self._bar.stop()
+
+    def close(self) -> None:
+        # Else an error would stand above the bar, and the cursor stay hidden.
         self._bar.stop()
 
 

@@ -11,7 +11,7 @@ from hvd_gan.engine.monitors.monitor import Monitor, Report
 from hvd_gan.engine.program import Program
 from hvd_gan.engine.stages import Visit
 
-STILL = (State.FROZEN, State.HELD)
+STILL = (State.FROZEN, State.HELD, State.UNREACHED)
 
 
 class Verify(Monitor):
