@@ -56,10 +56,14 @@ def shows_on_terminal() -> bool:
     if launcher is None:
         return True
     try:
-        with open(f"/proc/{launcher}/fd/1", "wb", buffering=0) as screen:
-            return screen.isatty()
+        # Opened without truncating: it may be the file that the job's output goes to.
+        screen = os.open(f"/proc/{launcher}/fd/1", os.O_WRONLY | os.O_NOCTTY)
     except OSError:
         return False
+    try:
+        return os.isatty(screen)
+    finally:
+        os.close(screen)
 
 
 def launcher_pid() -> int | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 
-from tests.launch import launch
+from tests.launch import ROOT, TINY, command, environment, launch
 
 pytestmark = pytest.mark.ranks
 SHORT = (
@@ -51,3 +52,23 @@ def test_the_demo_trains_and_leaves_a_run(launcher, ranks, tmp_path):
         "00000009-discriminator.png",
         "00000012-joint.png",
     ]
+
+
+@pytest.mark.parametrize("launcher", ["horovodrun", "mpirun"])
+def test_output_that_goes_to_a_file_is_plain_and_whole(launcher, tmp_path):
+    screen = tmp_path / "screen.txt"
+    screen.write_text("what was there before\n")
+    arguments = ("-m", "hvd_gan.train", *TINY, "--run", str(tmp_path / "run"))
+    with screen.open("a") as file:
+        subprocess.run(
+            command(launcher, 2, *arguments),
+            cwd=ROOT,
+            env=environment(),
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            check=True,
+            timeout=120,
+        )
+    text = screen.read_text()
+    assert text.startswith("what was there before\n")
+    assert "completion 5/5" in text and "\x1b[2K" not in text
