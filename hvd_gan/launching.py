@@ -55,7 +55,10 @@ class _Job:
         self.asked = False
 
     def run(self) -> int:
-        """The code that rank 0 has left, if it was on this host; else the launcher's own."""
+        """The code that rank 0 has left, if it was on this host; else the launcher's own.
+
+        Ranks that have left a code end with 0, so the launcher's own tells of an accident after it.
+        """
         with tempfile.NamedTemporaryFile(prefix="hvd_gan-") as note, self._signals():
             environment = {
                 **launcher_environment(os.environ),
@@ -67,7 +70,7 @@ class _Job:
             )
             code = self._launcher.wait()
             said = Path(note.name).read_text()
-        return int(said) if said else code if code >= 0 else 128 - code
+        return int(said or 0) or (code if code >= 0 else 128 - code)
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
