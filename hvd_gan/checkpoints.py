@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from hvd_gan.config_base import ConfigError
@@ -142,11 +143,11 @@ def show(found: Sequence[Found]) -> None:
     table.add_column("state")
     for one in found:
         table.add_row(
-            one.name,
+            escape(one.name),
             f"{one.stage}, step {one.stage_step}" if one.stage else "",
             size(one.bytes),
             age(one.seconds),
-            f"{one.state}: {one.finding}" if one.finding else one.state,
+            escape(f"{one.state}: {one.finding}") if one.finding else one.state,
         )
     console.print(table)
 

@@ -111,7 +111,8 @@ def make_folder(path: Path, fresh: bool) -> RunFolder:
     except OSError as error:
         raise ConfigError(f"--run {path}: cannot make the folder: {error.strerror}") from None
     folder = RunFolder(path)
-    if there - BEFORE_SETTINGS and folder.settings.name not in there:
+    of_a_run = {folder.settings.name, folder.checkpoints.name}
+    if there - BEFORE_SETTINGS and not there & of_a_run:
         raise ConfigError(
             f"--run {path}: the folder holds something else than a run; name an empty or new one"
         )

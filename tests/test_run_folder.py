@@ -109,6 +109,12 @@ def test_damaged_checkpoints_hold_the_settings_too(run):
         open_run(run.path, settings("seed=99"), fresh=False)
 
 
+def test_a_run_without_its_settings_is_told_so(run):
+    run.settings.unlink()
+    with pytest.raises(ConfigError, match=r"settings\.yaml: cannot read"):
+        open_run(run.path, settings(), fresh=False)
+
+
 def test_a_job_that_ended_before_its_settings_were_saved_can_be_started_again(tmp_path):
     for name in ("lock", "log.txt", "settings.yaml.partial"):
         (tmp_path / name).write_text("")

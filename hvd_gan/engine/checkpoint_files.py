@@ -148,7 +148,7 @@ def _check_sums(checkpoint: Path) -> None:
     for missing in sorted((expected.keys() | needed) - found):
         raise DamagedError(f"{missing} is missing")
     for extra in sorted(found - expected.keys()):
-        raise DamagedError(f"{extra} does not belong to it")
+        raise DamagedError(f"{extra!r} does not belong to it")
     for name, total in expected.items():
         path = checkpoint / name
         if path.is_symlink() or not path.is_file():

@@ -37,6 +37,8 @@ class Checkpoints:
     def __init__(self, folder: Path, program: Program, keep: int) -> None:
         self._folder = folder
         self._keep = keep
+        # The step whose checkpoint holds what the variables hold, if they have not moved since.
+        self._at: int | None = None
         self._saver = tf.compat.v1.train.Saver(list(program.variables), max_to_keep=None)
 
     def save(self, session: tf.compat.v1.Session, state: State) -> Path:
@@ -48,8 +50,9 @@ class Checkpoints:
         # TensorFlow's Saver makes a ValueError of a folder that is gone.
         kinds = (tf.errors.OpError, ValueError)
         with writing(f"the checkpoint of step {state.step}", self._folder, *kinds):
-            if not _is_there(final):
+            if self._at != state.step or not _is_good(final):
                 self._write(session, state, final)
+            self._at = state.step
             self._prune()
         return final
 
@@ -72,6 +75,7 @@ class Checkpoints:
         """Reads every variable. Raises ValueError where the checkpoint is of another graph."""
         try:
             self._saver.restore(session, str(checkpoint / VARIABLES))
+            self._at = step_of(checkpoint)
         except (
             tf.errors.NotFoundError,
             tf.errors.InvalidArgumentError,
@@ -94,6 +98,7 @@ class Checkpoints:
             )
             (partial / STATE).write_text(state.model_dump_json(indent=1) + "\n")
             seal(partial)
+            _make_room(final)
             partial.rename(final)
             sync_folder(self._folder)
         except BaseException:
@@ -107,16 +112,20 @@ class Checkpoints:
             remove(doomed)
 
 
-def _is_there(checkpoint: Path) -> bool:
-    """Whether a step has been saved already; what is there and damaged makes room."""
-    if not checkpoint.exists():
-        return False
+def _is_good(checkpoint: Path) -> bool:
     try:
         verified(checkpoint)
     except DamagedError:
-        set_aside(checkpoint)
         return False
     return True
+
+
+def _make_room(final: Path) -> None:
+    """Moves away what has a checkpoint's name: damaged, or from before a return to an older one."""
+    if final.exists() and _is_good(final):
+        remove(final.rename(final.with_name(f"{PARTIAL}{final.name}")))
+    elif final.exists():
+        set_aside(final)
 
 
 def read_values(checkpoint: Path) -> dict[str, np.ndarray]:

@@ -141,7 +141,7 @@ DAMAGE = {
     empty_the_sums: "SHA256SUMS is not what was written",
     sums_of_something_else: "SHA256SUMS is not what was written",
     sums_of_files_elsewhere: "SHA256SUMS is not what was written",
-    add_a_file: "variables.data-00001-of-00002 does not belong to it",
+    add_a_file: "'variables.data-00001-of-00002' does not belong to it",
     a_folder_for_a_file: "variables.index is no file",
     a_link_for_a_file: "variables.index is no file",
     lose_everything: "SHA256SUMS is missing",

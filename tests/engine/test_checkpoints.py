@@ -79,6 +79,17 @@ def test_saving_a_step_twice_keeps_a_good_one_and_replaces_a_damaged_one(session
     assert names(tmp_path) == ["damaged-00000003", "step-00000003"]
 
 
+def test_after_a_return_to_an_older_one_the_steps_after_it_are_saved_anew(session, tmp_path):
+    checkpoints, weights = make(tmp_path), v1.global_variables()[0]
+    first = checkpoints.save(session, at(1))
+    second = checkpoints.save(session, at(2))
+    checkpoints.restore(session, first)
+    session.run(weights.assign(weights + 1))
+    checkpoints.save(session, at(2))
+    np.testing.assert_array_equal(read_values(second)["a/weights"], np.arange(1, 7).reshape(2, 3))
+    assert names(tmp_path) == ["step-00000001", "step-00000002"]
+
+
 def test_everything_is_on_the_disk_before_the_rename_and_the_old_one_goes_after_it(
     session, tmp_path, monkeypatch
 ):
