@@ -66,10 +66,12 @@ class Checkpoints:
     def standing(self) -> str:
         """Which checkpoint a job that cannot go on would be resumed from, as a person says it."""
         try:
-            found = newest_good(self._folder).state
+            state = newest_good(self._folder).state
         except ConfigError:
-            found = None
-        return f"the last good one, of step {found.step}, stands" if found else "there is none yet"
+            state = None
+        if state is None:
+            return "there is no good checkpoint"
+        return f"the last good checkpoint, of step {state.step}, stands intact"
 
     def restore(self, session: tf.compat.v1.Session, checkpoint: Path) -> None:
         """Reads every variable. Raises ValueError where the checkpoint is of another graph."""

@@ -121,7 +121,7 @@ def test_a_full_disk_is_named_and_leaves_what_was_there(session, tmp_path):
         assert f"in {disk}: No space left on device" in str(raised.value)
         assert names(disk) == [f"step-{step:08d}" for step in range(1, last + 1)]
         assert all(verified(path) for path in checkpoints_in(disk))
-        assert checkpoints.standing() == f"the last good one, of step {last}, stands"
+        assert checkpoints.standing() == f"the last good checkpoint, of step {last}, stands intact"
 
 
 @pytest.mark.parametrize("where", ["variables", "state", "sums"])
@@ -163,7 +163,7 @@ def test_the_newest_good_one_is_restored_and_damaged_ones_are_set_aside(session,
 
 def test_without_any_checkpoint_nothing_stands(session, tmp_path):
     assert make(tmp_path).newest_good() == checkpoint_files.Newest()
-    assert make(tmp_path).standing() == "there is none yet"
+    assert make(tmp_path).standing() == "there is no good checkpoint"
 
 
 def test_a_checkpoint_of_another_graph_is_refused(session, tmp_path):

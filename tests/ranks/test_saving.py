@@ -73,7 +73,7 @@ def test_a_disk_that_fills_up_stops_the_job_and_the_last_checkpoint_is_intact(wh
         assert done.code not in (0, 2, 75)
         assert "No space left on device" in done.last_line, done.output
         assert "rank 0 of 2" in done.last_line
-        assert "the last good one, of step 5, stands" in done.last_line
+        assert "the last good checkpoint, of step 5, stands intact" in done.last_line
         assert f"hvd_gan.checkpoints {disk}/run --prune 1" in done.last_line
         assert steps(disk / "run") == [1, 2, 3, 4, 5]
         assert no_half_written_files(disk / "run")
@@ -99,8 +99,8 @@ def test_a_job_that_keeps_going_says_so_and_saves_when_there_is_room_again(whole
         for step in (4, 5, 6, 7):
             warned = f"warning: the checkpoint of step {step} could not be written in {run}"
             assert done.output.count(warned) == 1, done.output
-        assert "training goes on, and tries again at the next occasion" in done.output
-        assert "of the checkpoints the last good one, of step 3, stands" in done.output
+        assert "Training goes on and tries again at the next occasion" in done.output
+        assert "the last good checkpoint, of step 3, stands intact" in done.output
         assert steps(run) == [1, 2, 3, 8, 9, 10, 11, 12]
         assert no_half_written_files(run)
         assert_same(run, whole)
@@ -111,7 +111,7 @@ def test_a_job_that_keeps_going_does_not_pass_for_done_without_its_last_checkpoi
         done = disturbed("full@10", disk / "run", KEEP_GOING)
         assert done.code not in (0, 2, 75)
         assert "the checkpoint of step 12 could not be written" in done.last_line, done.output
-        assert "the last good one, of step 9, stands" in done.last_line
+        assert "the last good checkpoint, of step 9, stands intact" in done.last_line
 
 
 def test_pictures_and_evaluations_follow_the_same_policy(tmp_path):
@@ -143,7 +143,7 @@ def test_a_disk_that_turns_read_only_stops_the_job(whole, tmp_path):
         done = disturbed("readonly@6", disk / "run")
         assert done.code not in (0, 2, 75)
         assert "Read-only file system" in done.last_line, done.output
-        assert "the last good one, of step 5, stands" in done.last_line
+        assert "the last good checkpoint, of step 5, stands intact" in done.last_line
         refused = train("mpirun", 2, disk / "run", *OFTEN)
         assert refused.code == 2 and "Read-only file system" in refused.last_line, refused.output
         subprocess.run(["umount", str(disk / "run")], check=True)

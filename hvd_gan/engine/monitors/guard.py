@@ -39,14 +39,12 @@ class Guard:
             yield
         except WriteError as error:
             if has_to or not self._keep_going:
-                raise WriteError(
-                    f"{error}; of the checkpoints {self._standing()}. {self._cure}"
-                ) from error
+                raise WriteError(f"{error}; {self._standing()}. {self._cure}") from error
             if str(error) not in self._said:
                 self._said.add(str(error))
                 self._say(
-                    f"warning: {error}; training goes on, and tries again at the next occasion; "
-                    f"of the checkpoints {self._standing()}"
+                    f"warning: {error}; {self._standing()}. Training goes on and tries again at "
+                    "the next occasion"
                 )
 
     def forget(self) -> None:

@@ -15,15 +15,20 @@ class Failing(Monitor):
 
 
 def guard(keep_going: bool, said: list) -> Guard:
-    return Guard(keep_going, said.append, lambda: "the last good one, of step 4, stands", "Do this")
+    return Guard(
+        keep_going,
+        said.append,
+        lambda: "the last good checkpoint, of step 4, stands intact",
+        "Do this",
+    )
 
 
 def test_by_default_the_job_stops_and_the_message_says_what_stands_and_what_to_do():
     with pytest.raises(WriteError) as raised:
         Guarded(Failing(), guard(False, [])).after_step("a")
     assert str(raised.value) == (
-        "file a could not be written in /run: No space left on device; of the checkpoints the last "
-        "good one, of step 4, stands. Do this"
+        "file a could not be written in /run: No space left on device; the last "
+        "good checkpoint, of step 4, stands intact. Do this"
     )
 
 
