@@ -46,6 +46,18 @@ class Watched:
     start: Progress
 
 
+def state_of(job: Job, program: Program, step: int, stage: str, stage_step: int) -> State:
+    """The note that is saved with a checkpoint."""
+    return State(
+        step=step,
+        stage=stage,
+        stage_step=stage_step,
+        schedule=tuple((name, steps) for name, steps in program.schedule()),
+        ranks=job.world.size,
+        images=job.images.fingerprint(),
+    )
+
+
 def make_monitors(run: Watched) -> list[Monitor]:
     """The monitors of this rank.
 
@@ -140,14 +152,7 @@ class _Writers:
 
     def _save(self, report: Report) -> None:
         run, job = self._run, self._run.job
-        state = State(
-            step=report.step,
-            stage=report.visit.label,
-            stage_step=report.visit_step,
-            schedule=tuple((name, steps) for name, steps in run.program.schedule()),
-            ranks=job.world.size,
-            images=job.images.fingerprint(),
-        )
+        state = state_of(job, run.program, report.step, report.visit.label, report.visit_step)
         # A job whose last step is not saved has not done what was asked for.
         with self._guard(has_to=report.is_last and report.visit == _last_visit(run.program)):
             path = run.checkpoints.save(run.session, state)

@@ -95,6 +95,13 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_is_used(tmp_path, image
         LatentSpace(run)
 
 
+def test_a_picture_of_no_known_kind_is_refused_and_none_is_half_written(run, tmp_path):
+    with pytest.raises(ValueError, match=r"--out .*: pictures are not written as \.doc"):
+        picture(run, "sample", "--count", "4", "--out", str(tmp_path / "a.doc"))
+    picture(run, "sample", "--count", "4", "--out", str(tmp_path / "a.jpg"))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jpg"]
+
+
 def test_encoding_and_decoding_go_through_the_model_in_any_number(space):
     images = np.random.default_rng(0).random((70, SIZE, SIZE, 3), np.float32)
     points = space.encode(images)

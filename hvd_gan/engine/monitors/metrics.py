@@ -21,11 +21,17 @@ class MetricsFile:
 
     def __init__(self, path: Path, resumed_at: int) -> None:
         """Drops the lines that a resumed run is going to write again."""
-        if path.exists():
-            lines = path.read_text(errors="replace").splitlines()
-            kept = [line for line in lines if 0 <= _step(line) <= resumed_at]
-            write_whole(path, "".join(f"{line}\n" for line in kept).encode())
         self._path = path
+        self._unwritten = b""
+        self.go_back(resumed_at)
+
+    def go_back(self, step: int) -> None:
+        """Drops the lines that stand after a step. Raises WriteError."""
+        written = self._path.read_bytes() if self._path.exists() else b""
+        lines = (written + self._unwritten).decode(errors="replace").splitlines()
+        kept = [line for line in lines if 0 <= _step(line) <= step]
+        if kept or written:
+            write_whole(self._path, "".join(f"{line}\n" for line in kept).encode())
         self._unwritten = b""
 
     def write(self, step: int, values: Mapping[str, float | str]) -> None:
@@ -58,8 +64,12 @@ class Events:
         """Tells TensorBoard to drop what a resumed run is going to write again."""
         self._folder = folder
         self._file: tf.io.TFRecordWriter | None = None
+        self.go_back(resumed_at)
+
+    def go_back(self, step: int) -> None:
+        """Tells TensorBoard to drop what stands after a step. Raises WriteError."""
         start = tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START)
-        self._write(tf.compat.v1.Event(step=resumed_at + 1, session_log=start))
+        self._write(tf.compat.v1.Event(step=step + 1, session_log=start))
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Writes scalars by tag."""
