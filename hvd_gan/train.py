@@ -34,6 +34,11 @@ def parser() -> argparse.ArgumentParser:
         "--init-from", metavar="RUN[:STEP]", help="start a new run from another run's weights"
     )
     arguments.add_argument(
+        "--keep-going-on-save-error",
+        action="store_true",
+        help="when the disk is full or read-only: say so, train on, try again at the next occasion",
+    )
+    arguments.add_argument(
         "--max-time",
         type=duration,
         metavar="TIME",
@@ -100,7 +105,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             overrides.append(f"init={init_setting(options.init_from)}")
         run = options.run or Path("runs", options.config.stem if options.config else str(preset))
         files = (options.config,) if options.config else ()
-        request = Request(preset, files, tuple(overrides), run, options.fresh, stop)
+        keep_going = options.keep_going_on_save_error
+        request = Request(preset, files, tuple(overrides), run, options.fresh, stop, keep_going)
         return run_training(request, world)
 
     return together.run(job, options.verbose, options.stall_timeout)

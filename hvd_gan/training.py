@@ -15,7 +15,7 @@ from hvd_gan.config import Settings
 from hvd_gan.config_files import Layer, load
 from hvd_gan.data.pipeline import Batches, batches, mean_color
 from hvd_gan.data.source import Source, open_source
-from hvd_gan.engine.checkpoints import Checkpoints, checkpoints_in, read_state
+from hvd_gan.engine.checkpoints import Checkpoints
 from hvd_gan.engine.fingerprints import check_same_graph
 from hvd_gan.engine.inference import Inference
 from hvd_gan.engine.init_from import init_from
@@ -25,7 +25,15 @@ from hvd_gan.engine.resuming import Progress, check_schedule, progress
 from hvd_gan.engine.session import session_config
 from hvd_gan.engine.trainer import train
 from hvd_gan.job import Job, Request
-from hvd_gan.run_folder import RunFolder, open_run, save_settings
+from hvd_gan.run_folder import (
+    RunFolder,
+    make_folder,
+    remove_left_overs,
+    restrict_new_files,
+    save_settings,
+    settings_to_go_on_with,
+)
+from hvd_gan.run_lock import RunLock
 from hvd_gan.screen import Screen
 from hvd_gan.watching import Watched, make_monitors
 
@@ -94,13 +102,21 @@ def _stopped_early(request: Request, job: Job, step: int) -> int:
 
 
 def _prepare(request: Request, world: World) -> Job:
-    def resolve() -> tuple[Settings, Layer, RunFolder]:
+    restrict_new_files()
+    lock = RunLock()
+
+    def resolve() -> tuple[Settings, Layer, RunFolder, list[str]]:
         settings, layer = load(request.preset, request.files, request.overrides)
         settings.rank_batch(world.size)
-        folder, settings = open_run(request.run, settings, request.fresh)
-        return settings, layer, folder
+        folder = make_folder(request.run, request.fresh)
+        # Before anything else is written or removed there.
+        warnings = lock.take(folder.lock)
+        settings = settings_to_go_on_with(folder, settings)
+        folder.read_quality()
+        remove_left_overs(folder)
+        return settings, layer, folder, warnings
 
-    settings, layer, folder = world.on_root(resolve)
+    settings, layer, folder, warnings = world.on_root(resolve)
     data = settings.data
     world.beat("the opening of the images")
     images = world.on_all(lambda: open_source(data, "train"))
@@ -116,7 +132,9 @@ def _prepare(request: Request, world: World) -> Job:
     world.lifeline.keep_last_words_in(folder.last_words)
     screen = Screen(world.is_root)
     screen.open_log(folder.log)
-    return Job(world, screen, settings, layer, folder, images, held_out)
+    for warning in warnings:
+        screen.say(warning)
+    return Job(world, screen, settings, layer, folder, lock, request.keep_going, images, held_out)
 
 
 def _check_same_images(world: World, images: Source) -> None:
@@ -149,18 +167,20 @@ def _start(
     session.run(program.initialize)
 
     def restore() -> list[str]:
-        saved = checkpoints_in(job.folder.checkpoints)
-        if not saved:
+        newest = checkpoints.newest_good()
+        if newest.checkpoint is None or newest.state is None:
             init = job.settings.init
             return init_from(program, session, init) if init else []
-        state = read_state(saved[-1])
-        if state["images"] != job.images.fingerprint():
+        for report in newest.reports:
+            job.screen.say(f"warning: {report}")
+        if newest.state.images != job.images.fingerprint():
             raise ValueError(
-                f"{saved[-1]}: the run was trained on other images than are there now, so its "
-                "order cannot go on; bring the old ones back, or start over with --fresh"
+                f"{newest.checkpoint}: the run was trained on other images than are there now, so "
+                "its order cannot go on; bring the old ones back, or start over with --fresh"
             )
-        checkpoints.restore(session, saved[-1])
-        check_schedule(state["schedule"], program, progress(program, session))
+        checkpoints.restore(session, newest.checkpoint)
+        schedule = [list(visit) for visit in newest.state.schedule]
+        check_schedule(schedule, program, progress(program, session))
         return []
 
     for line in job.world.on_root(restore):
