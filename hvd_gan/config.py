@@ -125,10 +125,14 @@ class ModelSettings(Strict):
 
 
 class CheckpointSettings(Strict):
-    """A checkpoint every `every` steps and at each stage's end; the last `keep` are kept."""
+    """A checkpoint every `every` steps and at each stage's end; the last `keep` are kept.
+
+    With --elastic, every rank also keeps the state in its memory, every `commit` steps.
+    """
 
     every: int = Field(1000, ge=1)
     keep: int = Field(3, ge=1)
+    commit: int = Field(50, ge=1)
 
 
 class InitSettings(Strict):

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hvd_gan.cluster import together
 from hvd_gan.cluster.hub import EXIT_FAILED
@@ -14,6 +15,9 @@ from hvd_gan.cluster.network import NIC, choose_nic
 from hvd_gan.cluster.stopping import EXIT_STOPPED, StopRequest
 from hvd_gan.cluster.together import EXIT_REFUSED, STALL_TIMEOUT
 from hvd_gan.cluster.world import World
+
+if TYPE_CHECKING:
+    from hvd_gan.cluster.elastic import Committed
 
 
 def parser() -> argparse.ArgumentParser:
@@ -54,6 +58,11 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument(
         "--nic", help=f"the network interface between hosts, for every layer (or {NIC})"
     )
+    arguments.add_argument(
+        "--elastic",
+        action="store_true",
+        help="go on when ranks are lost or come, under horovodrun --host-discovery-script",
+    )
     arguments.add_argument("--verbose", action="store_true", help="let TensorFlow talk")
     arguments.add_argument(
         "overrides", nargs="*", metavar="key=value", help="settings: stages.joint.steps=500"
@@ -90,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stop.listen()
     choose_nic(options.nic)
 
-    def job(world: World) -> int:
+    def job(world: World, committed: Committed | None = None) -> int:
         from hvd_gan.job import Request
         from hvd_gan.training import run_training
 
@@ -107,9 +116,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         files = (options.config,) if options.config else ()
         keep_going = options.keep_going_on_save_error
         request = Request(preset, files, tuple(overrides), run, options.fresh, stop, keep_going)
-        return run_training(request, world)
+        return run_training(request, world, committed)
 
-    return together.run(job, options.verbose, options.stall_timeout)
+    run_job = together.run_elastic if options.elastic else together.run
+    return run_job(job, options.verbose, options.stall_timeout)
 
 
 if __name__ == "__main__":

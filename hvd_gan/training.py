@@ -4,7 +4,9 @@ the trainer.
 
 from __future__ import annotations
 
+import contextlib
 import random
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -37,14 +39,23 @@ from hvd_gan.run_lock import RunLock
 from hvd_gan.screen import Screen
 from hvd_gan.watching import Watched, make_monitors
 
+if TYPE_CHECKING:
+    from hvd_gan.cluster.elastic import Committed
 
-def run_training(request: Request, world: World) -> int:
-    """Trains what the request asks for, or what is left of it.
+
+def run_training(request: Request, world: World, committed: Committed | None = None) -> int:
+    """Trains what the request asks for, or what is left of it. In an elastic job, `committed` holds
+    what this rank has of it in memory.
 
     Returns 0, or EXIT_STOPPED if it was asked to stop early and has saved where it was.
     Raises AgreedError for a mistake in the request, on all ranks.
     """
-    job = _prepare(request, world)
+    with contextlib.closing(RunLock()) as lock:
+        return _train(_prepare(request, world, lock), request, committed)
+
+
+def _train(job: Job, request: Request, committed: Committed | None) -> int:
+    world = job.world
     model = world.on_all(lambda: find_model(job.settings.model.build))
     model_settings = world.on_all(lambda: model.settings(job.layer))
     if job.settings.deterministic:
@@ -67,9 +78,9 @@ def run_training(request: Request, world: World) -> int:
         inference = Inference(model.build, model_settings, feed.tensors, config)
         with tf.compat.v1.Session(config=config) as session:
             world.beat("the broadcast of the variables")
-            start = _start(job, program, checkpoints, session)
+            start = _start(job, program, checkpoints, session, committed)
             head.show(job.screen, world, job.settings, job.folder, program.ledger, start)
-            watched = Watched(job, program, checkpoints, inference, session, feed, start)
+            watched = Watched(job, program, checkpoints, inference, session, feed, start, committed)
             monitors = make_monitors(watched)
             try:
                 wanted = request.stop.wanted
@@ -101,9 +112,8 @@ def _stopped_early(request: Request, job: Job, step: int) -> int:
     return EXIT_STOPPED
 
 
-def _prepare(request: Request, world: World) -> Job:
+def _prepare(request: Request, world: World, lock: RunLock) -> Job:
     restrict_new_files()
-    lock = RunLock()
 
     def resolve() -> tuple[Settings, Layer, RunFolder, list[str]]:
         settings, layer = load(request.preset, request.files, request.overrides)
@@ -161,12 +171,19 @@ def _feed(job: Job) -> Batches:
 
 
 def _start(
-    job: Job, program: Program, checkpoints: Checkpoints, session: tf.compat.v1.Session
+    job: Job,
+    program: Program,
+    checkpoints: Checkpoints,
+    session: tf.compat.v1.Session,
+    committed: Committed | None,
 ) -> Progress:
     """Initialises or restores on rank 0, and brings it to all ranks by the one broadcast."""
     session.run(program.initialize)
 
     def restore() -> list[str]:
+        if committed is not None and committed.values is not None:
+            program.load(session, committed.values)
+            return []
         newest = checkpoints.newest_good()
         if newest.checkpoint is None or newest.state is None:
             init = job.settings.init

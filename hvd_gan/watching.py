@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -12,6 +13,7 @@ from hvd_gan.data.watch import DataWatch
 from hvd_gan.engine.checkpoint_files import State
 from hvd_gan.engine.checkpoints import Checkpoints
 from hvd_gan.engine.inference import Inference
+from hvd_gan.engine.monitors.commit import Commit
 from hvd_gan.engine.monitors.evaluation import Evaluation, Results, evaluate
 from hvd_gan.engine.monitors.guard import Guard, Guarded
 from hvd_gan.engine.monitors.heartbeat import Heartbeat
@@ -25,6 +27,9 @@ from hvd_gan.engine.program import Program
 from hvd_gan.engine.resuming import Progress
 from hvd_gan.engine.stages import Visit
 from hvd_gan.job import Job
+
+if TYPE_CHECKING:
+    from hvd_gan.cluster.elastic import Committed
 
 PICTURES = 8
 CURE = (
@@ -45,6 +50,7 @@ class Watched:
     session: tf.compat.v1.Session
     feed: Batches
     start: Progress
+    committed: Committed | None = None
 
 
 def state_of(job: Job, program: Program, step: int, stage: str, stage_step: int) -> State:
@@ -67,7 +73,19 @@ def make_monitors(run: Watched) -> list[Monitor]:
     """
     writers = _Writers(run) if run.job.world.is_root else None
     before, after = (writers.before(), writers.after()) if writers else ([], [])
-    return [*before, *_collective(run, writers), *after]
+    return [*before, *_collective(run, writers), *after, *_commit(run)]
+
+
+def _commit(run: Watched) -> list[Monitor]:
+    """The last: when hosts have come or gone, it ends training in this world."""
+    committed, saved = run.committed, run.job.settings.checkpoints
+    if committed is None:
+        return []
+
+    def commit() -> None:
+        committed.keep(run.program.read(run.session))
+
+    return [Commit(commit, saved.commit, saved.every)]
 
 
 def _collective(run: Watched, writers: _Writers | None) -> list[Monitor]:
