@@ -51,6 +51,11 @@ class RunFolder:
         return self.path / "tensorboard"
 
     @property
+    def images(self) -> Path:
+        """Which images the run began with, if it reads a folder of them."""
+        return self.path / "images"
+
+    @property
     def samples(self) -> Path:
         """Pictures of held-out images."""
         return self.path / "samples"

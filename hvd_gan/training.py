@@ -9,11 +9,12 @@ import random
 import tensorflow as tf
 
 from hvd_gan import head
-from hvd_gan.cluster.world import AgreedError, World
+from hvd_gan.cluster.world import World
 from hvd_gan.config import Settings
 from hvd_gan.config_files import Layer, load
-from hvd_gan.data.pipeline import Batches, batches, mean_color
-from hvd_gan.data.source import Source, open_source
+from hvd_gan.data import begun
+from hvd_gan.data.opening import open_data
+from hvd_gan.data.pipeline import Batches, batches
 from hvd_gan.engine.checkpoints import Checkpoints, checkpoints_in, read_state
 from hvd_gan.engine.fingerprints import check_same_graph
 from hvd_gan.engine.inference import Inference
@@ -77,30 +78,18 @@ def _prepare(request: Request, world: World) -> Job:
         return settings, layer, folder
 
     settings, layer, folder = world.on_root(resolve)
-    data = settings.data
-    images = world.on_all(lambda: open_source(data, "train"))
-    held_out = world.on_all(lambda: open_source(data, "held_out"))
-    for source in (images, held_out):
-        _check_same_images(world, source)
-    if data.mean_color is None:
-        threads = world.device.threads
-        color = world.on_root(lambda: mean_color(images, threads=threads))
-        data = data.model_copy(update={"mean_color": color})
-        settings = settings.model_copy(update={"data": data})
+    resumed = world.on_root(lambda: bool(checkpoints_in(folder.checkpoints)))
+    begun_with = world.on_root(lambda: begun.recall(folder.images) if resumed else [])
+    opened = open_data(settings.data, world, begun_with)
+    settings = settings.model_copy(update={"data": opened.settings})
     world.on_root(lambda: save_settings(folder, settings))
+    if not resumed:
+        world.on_root(lambda: begun.keep(folder.images, (opened.images, opened.held_out)))
     screen = Screen(world.is_root)
     screen.open_log(folder.log)
-    return Job(world, screen, settings, layer, folder, images, held_out)
-
-
-def _check_same_images(world: World, images: Source) -> None:
-    seen = world.gather((len(images), images.fingerprint()))
-    for rank, other in enumerate(seen):
-        if other != seen[0]:
-            raise AgreedError(
-                f"data: rank {rank} on host {world.members[rank]} sees other images ({other[0]}) "
-                f"than rank 0 ({seen[0][0]}); give all hosts the same folder"
-            )
+    for note in opened.notes:
+        screen.say(note)
+    return Job(world, screen, settings, layer, folder, opened.images, opened.held_out)
 
 
 def _feed(job: Job) -> Batches:

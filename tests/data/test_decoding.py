@@ -257,7 +257,7 @@ def test_reasons_are_short_and_say_what_is_wrong(tmp_path, monkeypatch):
     path.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\nshowpage\n")
     assert _reason(path) == "not an image, or of an unknown format"
 
-    def denied(*_):
+    def denied(*_, **__):
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr("builtins.open", denied)

@@ -16,12 +16,16 @@ def evaluate(
     inference: Inference, quality: Quality, batches: Iterable[Arrays], world: World
 ) -> Results:
     """The summary over all ranks' batches, on every rank. A collective."""
-    rows = [
-        row
-        for batch in batches
-        for row in quality.measure(batch, inference.run(inference.gan.outputs, batch))
-    ]
-    everywhere = world.gather(rows)
+
+    def measure() -> list[dict[str, float]]:
+        return [
+            row
+            for batch in batches
+            for row in quality.measure(batch, inference.run(inference.gan.outputs, batch))
+        ]
+
+    # Data that cannot be read on one rank is told by all.
+    everywhere = world.gather(world.on_all(measure))
     return quality.summarize([row for rows in everywhere for row in rows])
 
 
