@@ -59,6 +59,8 @@ class NpyRows:
                 "it is in column order, each image scattered over the whole file; write it with "
                 "numpy.ascontiguousarray(array)"
             )
+        if any(side < 0 for side in self.shape):
+            raise ValueError(f"its shape is {list(self.shape)}")
         self.unit = math.prod(self.shape[1:]) * self.dtype.itemsize
         self._start = self._file.tell()
         missing = self._start + math.prod(self.shape) * self.dtype.itemsize - self._size()
