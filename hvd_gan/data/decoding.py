@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import stat
 import warnings
@@ -66,8 +68,21 @@ def read_image(
 def quiet_pillow(max_pixels: int) -> None:
     """Silences Pillow's warnings on odd files, and lifts its own limit of pixels up to ours."""
     warnings.filterwarnings("ignore", module=r"PIL\.")
+    _quiet_libtiff()
     if Image.MAX_IMAGE_PIXELS is not None:
         Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS, max_pixels)
+
+
+def _quiet_libtiff() -> None:
+    """Keeps libtiff from writing to the screen whenever a file is damaged: Pillow's error says it.
+
+    It has no other switch than a call into the library, where that is.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        with open("/proc/self/maps") as maps:
+            libraries = {line.split(maxsplit=5)[-1].strip() for line in maps if "libtiff" in line}
+        for library in libraries:
+            ctypes.CDLL(library).TIFFSetErrorHandler(None)
 
 
 def _open_at_once(path: str, flags: int) -> int:

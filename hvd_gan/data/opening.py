@@ -37,7 +37,11 @@ def open_data(settings: DataSettings, world: World, begun_with: list[bytes]) -> 
     if begun_with:
         sources = world.on_all(lambda: _as_begun(sources, begun_with))
     images, held_out = sources
-    notes = tuple(note for source in sources for note in getattr(source, "notes", ()))
+    notes = tuple(
+        f"{kind}: {note}"
+        for kind, source in (("images", images), ("held-out images", held_out))
+        for note in getattr(source, "notes", ())
+    )
     world.on_root(lambda: glance(held_out, settings))
     if settings.mean_color is None:
         threads = world.device.threads

@@ -226,7 +226,7 @@ def test_links_to_one_file_count_once_and_copies_each(tmp_path):
     (tmp_path / "copy.png").write_bytes((tmp_path / "c.png").read_bytes())
     source = open_source(_settings(tmp_path), "train")
     assert _names(source) == ["a.png", "c.png", "copy.png", "e.png", "f.png"]
-    assert source.notes == ("data: left out 2 links to images that are there already",)
+    assert source.notes == ("left out 2 links to files that are there already",)
 
 
 def test_names_and_paths_of_any_length_are_read(tmp_path):
@@ -275,9 +275,7 @@ def test_a_run_goes_on_with_the_images_that_it_began_with(tmp_path):
     before, after = _as_begun(tmp_path, change, max_unreadable=0.2)
     assert _names(after) == _names(before) and after.fingerprint() == before.fingerprint()
     assert after.listing() == before.listing()
-    assert after.notes == (
-        "data: since the run began, images gone: 1, of another size: 1, new and not used: 1",
-    )
+    assert after.notes == ("since the run began, gone: 1, of another size: 1, new and not used: 1",)
     for index in (3, 5):
         with pytest.raises(Unreadable):
             after.read(index)
@@ -294,9 +292,7 @@ def test_more_changes_than_the_share_are_refused(tmp_path):
         for number in range(3):
             (tmp_path / f"{number}.png").unlink()
 
-    with pytest.raises(
-        ConfigError, match=r"of the 10 images .* 3 are gone and 0 have another size"
-    ):
+    with pytest.raises(ConfigError, match=r"of the 10 images .* gone: 3, of another size: 0"):
         _as_begun(tmp_path, change, max_unreadable=0.2)
 
 
@@ -333,3 +329,22 @@ def test_another_user_is_told_what_is_forbidden(tmp_path):
         "b.png: permission denied",
         "data.path: ./closed: cannot be listed: permission denied",
     ], done.stderr
+
+
+def test_a_listing_that_fails_for_a_moment_is_made_again(tmp_path, monkeypatch):
+    _fill(tmp_path, "a.png", "sub/b.png")
+    failures = [OSError(116, "Stale file handle"), OSError(5, "Input/output error")]
+
+    def scandir(path, real=os.scandir):
+        if path.endswith(b"sub") and failures:
+            raise failures.pop()
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert _names(open_source(_settings(tmp_path), "train")) == ["a.png", "sub/b.png"]
+
+
+def test_a_path_is_one_line_whatever_its_name(tmp_path):
+    assert "a\\nb: there is no such folder" in _error(_settings(tmp_path / "a\nb"))
+    (tmp_path / "a\nb").mkdir()
+    assert "a\\nb: no image in this folder" in _error(_settings(tmp_path / "a\nb"))

@@ -81,14 +81,14 @@ class Folder:
         if gone + changed > self._settings.max_unreadable * len(begun):
             raise ConfigError(
                 f"data.path: {printable(self._root)}: of the {len(begun)} images that the run "
-                f"began with, {gone} are gone and {changed} have another size, more than "
+                f"began with, gone: {gone}, of another size: {changed}, more than "
                 f"data.max_unreadable={self._settings.max_unreadable:g} allows; bring the old ones "
                 "back, or start over with --fresh"
             )
         notes = self.notes
         if gone or changed or new:
             notes += (
-                f"data: since the run began, images gone: {gone}, of another size: {changed}, "
+                f"since the run began, gone: {gone}, of another size: {changed}, "
                 f"new and not used: {new}",
             )
         return Folder(self._root, begun, self._settings, notes)
@@ -96,12 +96,13 @@ class Folder:
 
 def open_source(settings: DataSettings, split: Split) -> Source:
     """The images under `settings.path`. Raises ConfigError if there is none to be had."""
-    root = _root(settings)
+    root = patiently(lambda: _root(settings))
     found = patiently(lambda: _find_all(os.fsencode(root)))
     sizes = _without_twins(found)
     if not sizes:
         raise ConfigError(
-            f"data.path: {root}: no image in this folder or below it ({', '.join(EXTENSIONS)})"
+            f"data.path: {printable(os.fsencode(root))}: no image in this folder or below it "
+            f"({', '.join(EXTENSIONS)})"
         )
     quiet_pillow(settings.max_pixels)
     held_out = _held_out(list(sizes), settings.held_out)
@@ -114,7 +115,7 @@ def open_source(settings: DataSettings, split: Split) -> Source:
         file: size for file, size in sizes.items() if (file in held_out) == (split == "held_out")
     }
     twins = len(found) - len(sizes)
-    notes = (f"data: left out {twins} links to images that are there already",) if twins else ()
+    notes = (f"left out {twins} links to files that are there already",) if twins else ()
     return Folder(os.fsencode(root), chosen, settings, notes if split == "train" else ())
 
 
@@ -130,10 +131,11 @@ def _root(settings: DataSettings) -> Path:
     if settings.path is None:
         raise ConfigError("data.path: source folder needs a path; set data.path=/my/images")
     root = settings.path.expanduser()
+    shown = printable(os.fsencode(root))
     if not root.exists():
-        raise ConfigError(f"data.path: {root}: there is no such folder on this host")
+        raise ConfigError(f"data.path: {shown}: there is no such folder on this host")
     if not root.is_dir():
-        raise ConfigError(f"data.path: {root} is a file; name the folder that holds the images")
+        raise ConfigError(f"data.path: {shown} is a file; name the folder that holds the images")
     return root
 
 
