@@ -102,6 +102,8 @@ def test_both_sides_of_two_images_get_one(tmp_path):
     path = write(tmp_path, ".npy", BYTES[:2])
     assert [len(opened(path, split, 0.01)) for split in ("train", "held_out")] == [1, 1]
     assert "none is left to train on" in refused(path, held_out=1.0)
+    path = write(tmp_path, ".npy", BYTES[:1])
+    assert [len(opened(path, split, 0.99)) for split in ("train", "held_out")] == [1, 0]
 
 
 def test_the_fingerprint_is_of_the_content_alone(tmp_path):

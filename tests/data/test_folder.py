@@ -145,9 +145,10 @@ def test_of_two_images_or_more_both_sides_get_one(tmp_path, share):
 
 def test_one_image_is_trained_on_and_nothing_is_held_out(tmp_path):
     _fill(tmp_path, "a.png")
-    settings = _settings(tmp_path, held_out=0.02)
-    assert len(open_source(settings, "train")) == 1
-    assert len(open_source(settings, "held_out")) == 0
+    for share in (0.02, 0.999999):
+        settings = _settings(tmp_path, held_out=share)
+        assert len(open_source(settings, "train")) == 1
+        assert len(open_source(settings, "held_out")) == 0
 
 
 def test_all_may_be_held_out_to_evaluate_but_not_to_train(tmp_path):

@@ -152,12 +152,13 @@ def _check(path: Path, array: RowArray, max_pixels: int) -> None:
 def _held_out(count: int, share: float) -> NDArray[np.bool_]:
     """Which images are held out: those whose hash, a number in [0, 1), is below the share.
 
-    With two images or more, unless the share is 0 or 1, both sides get at least one.
+    Unless the share is 0 or 1, both sides get at least one; a single image is trained on.
     """
     hashes = _hashes(count)
     chosen = hashes < share
-    if count > 1 and 0 < share < 1:
+    if 0 < share < 1:
         chosen[hashes.argmin()] = True
+        # After the smallest: of a single image it is the same.
         chosen[hashes.argmax()] = False
     return chosen
 

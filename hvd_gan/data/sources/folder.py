@@ -227,12 +227,13 @@ def _without_twins(found: list[_Entry]) -> dict[bytes, int]:
 def _held_out(files: list[bytes], share: float) -> set[bytes]:
     """Files whose hash, read as a number in [0, 1), is below the share.
 
-    With two files or more, unless the share is 0 or 1, both sides get at least one.
+    Unless the share is 0 or 1, both sides get at least one; a single file is trained on.
     """
     hashes = {file: _hash(file) for file in files}
     chosen = {file for file in files if hashes[file] < share}
-    if len(files) > 1 and 0 < share < 1:
+    if 0 < share < 1:
         chosen.add(min(files, key=hashes.__getitem__))
+        # After the smallest: of a single file it is the same.
         chosen.discard(max(files, key=hashes.__getitem__))
     return chosen
 
