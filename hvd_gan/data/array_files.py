@@ -90,15 +90,15 @@ class Hdf5Rows:
 
     def __init__(self, path: Path, dataset: h5py.Dataset) -> None:
         self._dataset = dataset
-        self._path = path
-        self._size = path.stat().st_size
+        self._file = path.open("rb")
+        self._size = os.fstat(self._file.fileno()).st_size
         self.shape = tuple(dataset.shape or ())
         self.dtype = dataset.dtype
         self.unit = math.prod(dataset.chunks or self.shape[1:]) * self.dtype.itemsize
 
     def row(self, index: int) -> NDArray[Any]:
         # HDF5 takes what stands behind a file's end for zeros.
-        if self._path.stat().st_size < self._size:
+        if os.fstat(self._file.fileno()).st_size < self._size:
             raise OSError("the file has been cut off")
         return np.asarray(self._dataset[index])
 
