@@ -175,9 +175,10 @@ EVALUATED = (
 
 def evaluated(run, folder, *settings):
     arguments = ("-m", "hvd_gan.train", "--run", str(run), "--data", str(folder), *EVALUATED)
-    return launch("mpirun", 2, *arguments, *settings)
+    return launch("mpirun", 2, *arguments, *settings, timeout=400)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "held_out"), [(1, 0.5), (3, 0.4)])
 def test_fewer_images_than_ranks_or_than_a_batch_are_trained_on(count, held_out, tmp_path):
     run = tmp_path / "run"
@@ -202,6 +203,7 @@ def test_held_out_images_that_cannot_be_read_are_refused_before_training(tmp_pat
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
+@pytest.mark.slow
 def test_held_out_images_that_are_skipped_are_told(tmp_path):
     folder = pictures(tmp_path / "images", 20)
     for number in range(0, 20, 2):
