@@ -71,6 +71,11 @@ class RunFolder:
         return self.path / "tensorboard"
 
     @property
+    def images(self) -> Path:
+        """Which images the run began with, if it reads a folder of them."""
+        return self.path / "images"
+
+    @property
     def samples(self) -> Path:
         """Pictures of held-out images."""
         return self.path / "samples"
@@ -84,6 +89,10 @@ class RunFolder:
     def quality(self) -> Path:
         """The evaluation after each stage."""
         return self.path / "evaluation.json"
+
+    def has_checkpoints(self) -> bool:
+        """Whether there is a state to go on from, if it is whole."""
+        return bool(checkpoints_in(self.checkpoints) or left_in(self.checkpoints, DAMAGED))
 
     def read_quality(self) -> dict[str, dict[str, float]]:
         """The evaluations so far, by stage. Raises ConfigError if the file is damaged."""
@@ -124,15 +133,13 @@ def make_folder(path: Path, fresh: bool) -> RunFolder:
     return folder
 
 
-def settings_to_go_on_with(folder: RunFolder, settings: Settings) -> Settings:
+def settings_to_go_on_with(folder: RunFolder, settings: Settings, has_begun: bool) -> Settings:
     """The settings that a run goes on with: what was measured when it began is kept.
 
-    Raises ConfigError where a setting differs on which the run's results depend.
+    has_begun: whether there is a state to go on from; without one nothing depends on the settings
+    of an earlier try. Raises ConfigError where a setting differs on which the run's results depend.
     """
-    if checkpoints_in(folder.checkpoints) or left_in(folder.checkpoints, DAMAGED):
-        return _continued(folder, settings)
-    # Without a checkpoint nothing depends on the settings of an earlier try.
-    return settings
+    return _continued(folder, settings) if has_begun else settings
 
 
 def remove_left_overs(folder: RunFolder) -> None:

@@ -12,11 +12,12 @@ import tensorflow as tf
 
 from hvd_gan import head
 from hvd_gan.cluster.stopping import EXIT_STOPPED
-from hvd_gan.cluster.world import AgreedError, World
+from hvd_gan.cluster.world import World
 from hvd_gan.config import Settings
 from hvd_gan.config_files import Layer, load
-from hvd_gan.data.pipeline import Batches, batches, mean_color
-from hvd_gan.data.source import Source, open_source
+from hvd_gan.data import begun
+from hvd_gan.data.opening import open_data
+from hvd_gan.data.pipeline import Batches, batches
 from hvd_gan.engine.checkpoints import Checkpoints
 from hvd_gan.engine.fingerprints import check_same_graph
 from hvd_gan.engine.inference import Inference
@@ -51,7 +52,7 @@ def run_training(request: Request, world: World, committed: Committed | None = N
     Raises AgreedError for a mistake in the request, on all ranks.
     """
     with contextlib.closing(RunLock()) as lock:
-        return _train(_prepare(request, world, lock), request, committed)
+        return _train(_prepare(request, world, lock, committed), request, committed)
 
 
 def _train(job: Job, request: Request, committed: Committed | None) -> int:
@@ -112,49 +113,46 @@ def _stopped_early(request: Request, job: Job, step: int) -> int:
     return EXIT_STOPPED
 
 
-def _prepare(request: Request, world: World, lock: RunLock) -> Job:
+def _prepare(request: Request, world: World, lock: RunLock, committed: Committed | None) -> Job:
     restrict_new_files()
 
-    def resolve() -> tuple[Settings, Layer, RunFolder, list[str]]:
+    def resolve() -> tuple[Settings, Layer, RunFolder, bool, list[str]]:
         settings, layer = load(request.preset, request.files, request.overrides)
         settings.rank_batch(world.size)
         folder = make_folder(request.run, request.fresh)
         # Before anything else is written or removed there.
         warnings = lock.take(folder.lock)
-        settings = settings_to_go_on_with(folder, settings)
+        in_memory = committed is not None and committed.values is not None
+        has_begun = in_memory or folder.has_checkpoints()
+        settings = settings_to_go_on_with(folder, settings, has_begun)
         folder.read_quality()
         remove_left_overs(folder)
-        return settings, layer, folder, warnings
+        return settings, layer, folder, has_begun, warnings
 
-    settings, layer, folder, warnings = world.on_root(resolve)
-    data = settings.data
-    world.beat("the opening of the images")
-    images = world.on_all(lambda: open_source(data, "train"))
-    held_out = world.on_all(lambda: open_source(data, "held_out"))
-    for source in (images, held_out):
-        _check_same_images(world, source)
-    if data.mean_color is None:
-        threads = world.device.threads
-        color = world.on_root(lambda: mean_color(images, threads=threads, beat=world.beat))
-        data = data.model_copy(update={"mean_color": color})
-        settings = settings.model_copy(update={"data": data})
-    world.on_root(lambda: save_settings(folder, settings))
+    settings, layer, folder, has_begun, warnings = world.on_root(resolve)
     world.lifeline.keep_last_words_in(folder.last_words)
+    begun_with = world.on_root(lambda: begun.recall(folder.images) if has_begun else [])
+    world.beat("the opening of the images")
+    opened = open_data(settings.data, world, begun_with)
+    settings = settings.model_copy(update={"data": opened.settings})
+    world.on_root(lambda: save_settings(folder, settings))
+    if not has_begun:
+        world.on_root(lambda: begun.keep(folder.images, (opened.images, opened.held_out)))
     screen = Screen(world.is_root)
     screen.open_log(folder.log)
-    for warning in warnings:
-        screen.say(warning)
-    return Job(world, screen, settings, layer, folder, lock, request.keep_going, images, held_out)
-
-
-def _check_same_images(world: World, images: Source) -> None:
-    seen = world.gather((len(images), images.fingerprint()))
-    for rank, other in enumerate(seen):
-        if other != seen[0]:
-            raise AgreedError(
-                f"data: rank {rank} on host {world.members[rank]} sees other images ({other[0]}) "
-                f"than rank 0 ({seen[0][0]}); give all hosts the same folder"
-            )
+    for note in (*warnings, *opened.notes):
+        screen.say(note)
+    return Job(
+        world,
+        screen,
+        settings,
+        layer,
+        folder,
+        lock,
+        request.keep_going,
+        opened.images,
+        opened.held_out,
+    )
 
 
 def _feed(job: Job) -> Batches:

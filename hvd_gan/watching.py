@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from hvd_gan.data.held_out import HeldOut
 from hvd_gan.data.pipeline import Batches
-from hvd_gan.data.watch import DataWatch
+from hvd_gan.data.watch import DataWatch, Skips
 from hvd_gan.engine.checkpoint_files import State
 from hvd_gan.engine.checkpoints import Checkpoints
 from hvd_gan.engine.inference import Inference
@@ -90,9 +90,10 @@ def _commit(run: Watched) -> list[Monitor]:
 
 def _collective(run: Watched, writers: _Writers | None) -> list[Monitor]:
     job, settings, world = run.job, run.job.settings, run.job.world
+    skips = Skips(len(job.images), settings.data, world, job.screen, "image")
     monitors: list[Monitor] = [
         Heartbeat(world.beat),
-        DataWatch(run.feed, len(job.images), settings.data, world, job.screen.say),
+        DataWatch(skips, run.feed.skipped, settings.batch),
     ]
     if settings.verify:
         monitors.append(Verify(run.program, run.session, world))
@@ -100,11 +101,15 @@ def _collective(run: Watched, writers: _Writers | None) -> list[Monitor]:
     if quality is None or not samples or not len(job.held_out):
         return monitors
     held_out = HeldOut(job.held_out, settings.data, settings.seed)
+    held_out_skips = Skips(len(job.held_out), settings.data, world, job.screen, "held-out image")
 
     def measure() -> Results:
         run.inference.load(run.program.read(run.session))
         mine = held_out.batches(samples, world.rank, world.size)
-        return evaluate(run.inference, quality, mine, world)
+        results = evaluate(run.inference, quality, mine, world)
+        # Every rank evaluates, so every rank shares what it skipped.
+        held_out_skips.share(held_out.skipped())
+        return results
 
     def announce(report: Report, results: Results) -> None:
         if writers:

@@ -26,7 +26,7 @@ def settings(*overrides: str):
 
 def open_run(path, given, fresh):
     folder = make_folder(path, fresh)
-    return folder, settings_to_go_on_with(folder, given)
+    return folder, settings_to_go_on_with(folder, given, folder.has_checkpoints())
 
 
 @pytest.fixture
