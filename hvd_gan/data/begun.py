@@ -15,7 +15,10 @@ LENGTH = struct.Struct("<Q")
 
 
 def keep(path: Path, sources: Sequence[Source]) -> None:
-    """Writes down which images there are, if the sources are such that images come and go. Raises WriteError."""
+    """Writes down which images there are, if the sources are such that images come and go.
+
+    Raises WriteError.
+    """
     listings = [source.listing() for source in sources if isinstance(source, Listed)]
     if not listings:
         return

@@ -27,7 +27,8 @@ def mean_color(
     """The mean color of a source, RGB in [0, 1], rounded to 6 digits.
 
     The mean of the means of up to `limit` evenly spaced images; unreadable ones are left out.
-    `beat` is called after each. Raises ConfigError if none can be read, or if more cannot than `settings.max_unreadable` allows.
+    `beat` is called after each. Raises ConfigError if none can be read, or if more cannot than
+    `settings.max_unreadable` allows.
     """
     found = _look(source, limit, threads, beat)
     unreadable = [item for item in found if isinstance(item, Unreadable)]
