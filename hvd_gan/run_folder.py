@@ -19,6 +19,7 @@ CHANGEABLE = (
     "evaluation.",
     "log_every",
     "verify",
+    "numerics.",
     "data.path",
     "data.max_unreadable",
 )

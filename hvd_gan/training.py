@@ -19,6 +19,7 @@ from hvd_gan.engine.fingerprints import check_same_graph
 from hvd_gan.engine.inference import Inference
 from hvd_gan.engine.init_from import init_from
 from hvd_gan.engine.model import find_model
+from hvd_gan.engine.numerics import Policy, make_policy
 from hvd_gan.engine.program import Program, make_program
 from hvd_gan.engine.resuming import Progress, check_schedule, progress
 from hvd_gan.engine.session import session_config
@@ -26,7 +27,7 @@ from hvd_gan.engine.trainer import train
 from hvd_gan.job import Job, Request
 from hvd_gan.run_folder import RunFolder, open_run, save_settings
 from hvd_gan.screen import Screen
-from hvd_gan.watching import Watched, make_monitors
+from hvd_gan.watching import Watched, make_monitors, state_of
 
 
 def run_training(request: Request, world: World) -> int:
@@ -59,8 +60,9 @@ def run_training(request: Request, world: World) -> int:
             head.show(job.screen, world, job.settings, job.folder, program.ledger, start)
             watched = Watched(job, program, checkpoints, inference, session, feed, start)
             monitors = make_monitors(watched)
+            policy = _policy(job, program, checkpoints, session)
             try:
-                train(program, session, feed, job.settings, monitors)
+                train(program, session, feed, job.settings, monitors, policy)
             finally:
                 for monitor in monitors:
                     monitor.close()
@@ -141,3 +143,37 @@ def _start(
         job.screen.say(line)
     session.run(program.broadcast)
     return progress(program, session)
+
+
+def _policy(
+    job: Job, program: Program, checkpoints: Checkpoints, session: tf.compat.v1.Session
+) -> Policy:
+    """What happens to steps that are not finite. A collective where they are rolled back."""
+    if job.settings.numerics.not_finite == "rollback":
+        # So that there is something to go back to from the first step on.
+        job.world.on_root(lambda: _save_beginning(job, program, checkpoints, session))
+    return make_policy(
+        program,
+        session,
+        job.settings,
+        job.world,
+        lambda: _restore_newest(job, checkpoints, session),
+        job.screen.say,
+    )
+
+
+def _save_beginning(
+    job: Job, program: Program, checkpoints: Checkpoints, session: tf.compat.v1.Session
+) -> None:
+    if not checkpoints_in(job.folder.checkpoints):
+        state = state_of(job, program, 0, program.visits[0].label, 0)
+        checkpoints.save(session, 0, state)
+
+
+def _restore_newest(job: Job, checkpoints: Checkpoints, session: tf.compat.v1.Session) -> str:
+    """Reads the newest checkpoint into rank 0's session, and returns its name."""
+    saved = checkpoints_in(job.folder.checkpoints)
+    if not saved:
+        raise ValueError(f"{job.folder.checkpoints}: there is no checkpoint to roll back to")
+    checkpoints.restore(session, saved[-1])
+    return saved[-1].name

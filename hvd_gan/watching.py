@@ -11,6 +11,7 @@ from hvd_gan.data.pipeline import Batches
 from hvd_gan.data.watch import DataWatch
 from hvd_gan.engine.checkpoints import Checkpoints
 from hvd_gan.engine.inference import Inference
+from hvd_gan.engine.monitors.drift import Drift
 from hvd_gan.engine.monitors.evaluation import Evaluation, Results, evaluate
 from hvd_gan.engine.monitors.metrics import Events, Metrics, MetricsFile
 from hvd_gan.engine.monitors.monitor import Monitor, Report
@@ -38,6 +39,18 @@ class Watched:
     start: Progress
 
 
+def state_of(job: Job, program: Program, step: int, stage: str, stage_step: int) -> dict:
+    """The note that is saved with a checkpoint."""
+    return {
+        "step": step,
+        "stage": stage,
+        "stage_step": stage_step,
+        "schedule": program.schedule(),
+        "ranks": job.world.size,
+        "images": job.images.fingerprint(),
+    }
+
+
 def make_monitors(run: Watched) -> list[Monitor]:
     """The monitors of this rank.
 
@@ -54,6 +67,9 @@ def _collective(run: Watched, writers: _Writers | None) -> list[Monitor]:
     monitors: list[Monitor] = [
         DataWatch(run.feed, len(job.images), settings.data, world, job.screen.say)
     ]
+    every, saved_every = settings.numerics.drift_every, settings.checkpoints.every
+    if every and world.size > 1:
+        monitors.append(Drift(run.program, run.session, world, every, saved_every))
     if settings.verify:
         monitors.append(Verify(run.program, run.session, world))
     quality, samples = run.inference.gan.quality, settings.evaluation.samples
@@ -119,13 +135,6 @@ class _Writers:
 
     def _save(self, report: Report) -> None:
         run, job = self._run, self._run.job
-        state = {
-            "step": report.step,
-            "stage": report.visit.label,
-            "stage_step": report.visit_step,
-            "schedule": run.program.schedule(),
-            "ranks": job.world.size,
-            "images": job.images.fingerprint(),
-        }
+        state = state_of(job, run.program, report.step, report.visit.label, report.visit_step)
         path = run.checkpoints.save(run.session, report.step, state)
         job.screen.log(f"checkpoint {path.name}")

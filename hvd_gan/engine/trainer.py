@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import tensorflow as tf
 
-from hvd_gan.cluster.world import AgreedError
 from hvd_gan.config import Settings
 from hvd_gan.engine.monitors.monitor import Monitor, Report
+from hvd_gan.engine.numerics import Finding, Policy, RollBackError, Stop, not_finite
 from hvd_gan.engine.program import Feed, Program
 from hvd_gan.engine.resuming import progress
 from hvd_gan.engine.stages import Visit
 from hvd_gan.engine.train_ops import TrainOp
 
-# One step's reported values, and whether the stage has reached its plateau.
-Step = Callable[[], tuple[dict[str, float], bool]]
+# One step's reported values, what else has to be finite, and whether the stage has reached its
+# plateau.
+Step = Callable[[], tuple[dict[str, float], dict[str, float], bool]]
 
 
 def train(
@@ -26,15 +26,33 @@ def train(
     feed: Feed,
     settings: Settings,
     monitors: Sequence[Monitor],
+    policy: Policy | None = None,
 ) -> None:
     """Trains what is left of the schedule, from where the counters stand.
 
     Every rank runs the same number of steps. Raises AgreedError, on all ranks at the same step,
-    when a loss or gradient is not finite.
+    when a loss or gradient is not finite and the policy (left out: Stop) knows no help.
     """
+    policy = policy or Stop(settings)
+    while True:
+        try:
+            return _train_rest(program, session, feed, settings, monitors, policy)
+        except RollBackError as back:
+            for monitor in monitors:
+                monitor.rolled_back(back.step)
+
+
+def _train_rest(
+    program: Program,
+    session: tf.compat.v1.Session,
+    feed: Feed,
+    settings: Settings,
+    monitors: Sequence[Monitor],
+    policy: Policy,
+) -> None:
     done = progress(program, session)
     # The position in the sample order is a function of the steps alone.
-    feed.seek(session, done.run * settings.batch)
+    feed.seek(session, (done.run + done.moved_on) * settings.batch)
     run_step = done.run
     for visit in program.visits[done.visit :]:
         visit_done = done.visit_steps if visit.number == done.visit else 0
@@ -46,7 +64,7 @@ def train(
             _step_function(op, session, feed, settings.backward_passes_per_step)
             for op in program.train_ops[visit.stage.name]
         ]
-        report = _train_visit(visit, visit_done, run_step, turns, monitors)
+        report = _train_visit(visit, visit_done, run_step, turns, monitors, policy)
         if report.plateau:
             # A checkpoint of now has to say that the visit is over, though steps are left.
             program.go_to_visit(session, visit.number + 1)
@@ -56,7 +74,12 @@ def train(
 
 
 def _train_visit(
-    visit: Visit, done: int, run_step: int, turns: Sequence[Step], monitors: Sequence[Monitor]
+    visit: Visit,
+    done: int,
+    run_step: int,
+    turns: Sequence[Step],
+    monitors: Sequence[Monitor],
+    policy: Policy,
 ) -> Report:
     """Makes the steps that a visit has left, one at least, and returns the last one's report."""
     for monitor in monitors:
@@ -64,10 +87,15 @@ def _train_visit(
     for step in range(done + 1, visit.stage.steps + 1):
         run_step += 1
         started = time.perf_counter()
-        values, plateau = turns[(step - 1) % len(turns)]()
+        values, checked, plateau = turns[(step - 1) % len(turns)]()
         seconds = time.perf_counter() - started
-        _check_finite(values, visit.stage.name, run_step)
-        report = Report(visit, step, run_step, values, seconds, plateau)
+        wrong = not_finite(values | checked)
+        if wrong:
+            policy.failed(Finding(visit.stage.name, run_step, wrong))
+            values, plateau = {}, False
+        else:
+            policy.passed(run_step)
+        report = Report(visit, step, run_step, values, seconds, plateau, skipped=bool(wrong))
         for monitor in monitors:
             monitor.after_step(report)
         if plateau:
@@ -80,29 +108,25 @@ def _step_function(
 ) -> Step:
     accumulate = session.make_callable(train_op.accumulate)
     finish = session.make_callable(
-        [list(train_op.report.values()), train_op.plateau, train_op.step]
+        [
+            list(train_op.report.values()),
+            list(train_op.checked.values()),
+            train_op.plateau,
+            train_op.step,
+        ]
     )
-    names = list(train_op.report)
 
-    def run() -> tuple[dict[str, float], bool]:
+    def run() -> tuple[dict[str, float], dict[str, float], bool]:
         try:
             for _ in range(passes - 1):
                 accumulate()
-            values, plateau, _ = finish()
+            report, checked, plateau, _ = finish()
         except tf.errors.OpError as error:
             raise feed.error() or error from None
-        named = {name: float(value) for name, value in zip(names, values, strict=True)}
-        return named, bool(plateau)
+        return _named(train_op.report, report), _named(train_op.checked, checked), bool(plateau)
 
     return run
 
 
-def _check_finite(values: dict[str, float], stage: str, step: int) -> None:
-    """The values are reduced over ranks, so all ranks find the same and raise together."""
-    wrong = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
-    if wrong:
-        raise AgreedError(
-            f"step {step}, stage {stage}: {', '.join(wrong)}; training has stopped and the last "
-            "checkpoint stands. Lower the learning rate or set the optimizer's clip_norm, and "
-            "start over with --fresh"
-        )
+def _named(names: Iterable[str], values: Iterable[float]) -> dict[str, float]:
+    return {name: float(value) for name, value in zip(names, values, strict=True)}

@@ -18,11 +18,16 @@ class MetricsFile:
 
     def __init__(self, path: Path, resumed_at: int) -> None:
         """Drops the lines that a resumed run is going to write again."""
-        if path.exists():
-            lines = path.read_text().splitlines()
-            kept = [line for line in lines if 0 <= _step(line) <= resumed_at]
-            path.write_text("".join(f"{line}\n" for line in kept))
+        self._path = path
+        self.go_back(resumed_at)
         self._file = path.open("a", buffering=1)
+
+    def go_back(self, step: int) -> None:
+        """Drops the lines that stand after a step."""
+        if self._path.exists():
+            lines = self._path.read_text().splitlines()
+            kept = [line for line in lines if 0 <= _step(line) <= step]
+            self._path.write_text("".join(f"{line}\n" for line in kept))
 
     def write(self, step: int, values: Mapping[str, float | str]) -> None:
         """Appends one line."""
@@ -48,8 +53,12 @@ class Events:
         """Tells TensorBoard to drop what a resumed run is going to write again."""
         with tf.Graph().as_default():
             self._writer = tf.compat.v1.summary.FileWriter(str(folder))
+        self.go_back(resumed_at)
+
+    def go_back(self, step: int) -> None:
+        """Tells TensorBoard to drop what stands after a step."""
         start = tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START)
-        self._writer.add_session_log(start, global_step=resumed_at + 1)
+        self._writer.add_session_log(start, global_step=step + 1)
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Writes scalars by tag."""
@@ -78,6 +87,11 @@ class Metrics(Monitor):
         self._events = events
         self._interval = Interval(batch)
         self._every = every
+
+    def rolled_back(self, step: int) -> None:
+        self._interval.forget()
+        self._file.go_back(step)
+        self._events.go_back(step)
 
     def after_step(self, report: Report) -> None:
         self._interval.add(report)
