@@ -144,7 +144,7 @@ class RollBack:
             self._move_on = program.counters.moved_on.assign(self._moved_on)
 
     def passed(self, step: int) -> None:
-        if step > self._failed_at:
+        if step >= self._failed_at:
             self._times = 0
 
     def failed(self, finding: Finding) -> None:
@@ -178,7 +178,7 @@ def make_policy(
     restore: Callable[[], str],
     say: Callable[[str], None],
 ) -> Policy:
-    """The policy of the settings. Made on every rank, when all variables have their first values."""
+    """The policy of the settings. Made on every rank, once its variables have their values."""
     if settings.numerics.not_finite == "skip":
         return Skip(program, session, settings, say)
     if settings.numerics.not_finite == "rollback":

@@ -18,8 +18,13 @@ MOVES = {
 }
 
 
-def train_towers(towers: int, optimizer, schedule: dict[str, int], data: DataSettings, batch: int):
-    """Trains the tiny model's stages on a batch split over towers. Returns its weights by name."""
+def train_towers(
+    towers: int, optimizer, schedule: dict[str, int], data: DataSettings, batch: int, skipped=()
+):
+    """Trains the tiny model's stages on a batch split over towers. Returns its weights by name.
+
+    `skipped` are numbers of batches, from 1, that are drawn and not trained on.
+    """
     sampler = Sampler(open_source(data, "train"), data, seed=1)
     with tf.Graph().as_default():
         feeds, tower_losses = [], []
@@ -37,6 +42,8 @@ def train_towers(towers: int, optimizer, schedule: dict[str, int], data: DataSet
                 for _ in range(count):
                     samples = [sampler.sample(position + offset) for offset in range(batch)]
                     position += batch
+                    if position // batch in skipped:
+                        continue
                     feed = {}
                     for tower, (image, mask) in enumerate(feeds):
                         mine = samples[tower::towers]
