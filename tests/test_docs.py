@@ -14,6 +14,7 @@ from hvd_gan.config_files import load, presets
 from tests.launch import ROOT, launch
 
 PAGES = ("README.md", "CONTRIBUTING.md", "docs/schedules.md", "docs/towers.md", "docs/vae-gan.md")
+PAGES += ("docs/numerics.md",)
 PARSERS = {"train": train.parser, "audit": audit.parser, "latent": latent.parser}
 
 

@@ -11,7 +11,6 @@ from hvd_gan.engine.model import takes
 from tests.models import tiny
 
 v1 = tf.compat.v1
-TYPES = (tf.float32, tf.bfloat16, tf.float16, tf.float64, tf.int64, tf.int32, tf.uint8, tf.bool)
 
 
 class Poison(tiny.TinySettings):
@@ -50,16 +49,3 @@ def multiply_gradient(loss: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
         return tf.identity(loss), lambda gradient: (gradient * value, None)
 
     return same(loss, value)
-
-
-def of_all_types(batch, settings, training: bool) -> GanGraph:
-    """The tiny GAN with variables that no stage moves, with NaNs where there are some."""
-    losses = tiny.losses(batch, 0.1, "plain", training)
-    with v1.variable_scope("generator"):
-        for dtype in TYPES:
-            start = tf.cast([[0.0, 1.0], [1.0, 2.0]], dtype)
-            if dtype.is_floating:
-                start = tf.concat([start, tf.cast([[float("nan"), 1.0]], dtype)], 0)
-            v1.get_variable(dtype.name, initializer=start, trainable=False, use_resource=True)
-        v1.get_variable("reference", initializer=[1.0, 2.0], trainable=False, use_resource=False)
-    return GanGraph({"generator": "generator", "discriminator": "discriminator"}, losses)

@@ -158,7 +158,7 @@ def test_a_run_rolls_back_and_goes_on_with_other_samples(rolled_back):
     assert_close(weights(run), train_towers(2, adam, longer, DATA, batch=12, skipped=[3, 4, 5]))
 
 
-@pytest.mark.parametrize("step", [0, 2, 4, 10])
+@pytest.mark.parametrize("step", [2, 4])
 def test_resuming_after_or_before_a_rollback_is_exact(rolled_back, step, tmp_path):
     whole, _ = rolled_back
     run = tmp_path / "run"

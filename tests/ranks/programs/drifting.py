@@ -5,25 +5,32 @@ from __future__ import annotations
 
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import tensorflow as tf
 
 from hvd_gan.cluster import together
 from hvd_gan.cluster.world import AgreedError
-from hvd_gan.config import Settings
 from hvd_gan.engine.monitors.drift import Drift
-from hvd_gan.engine.program import make_program
-from tests.models.poisoned import of_all_types
 
 v1 = tf.compat.v1
+TYPES = (
+    *(tf.float32, tf.bfloat16, tf.float16, tf.float64, tf.complex64, tf.complex128),
+    *(tf.int64, tf.int32, tf.uint8, tf.bool),
+)
 
 
-class Feed:
-    """Nothing is drawn from it."""
-
-    def __init__(self) -> None:
-        self.tensors = {"image": tf.zeros([1, 32, 32, 3]), "mask": tf.zeros([1, 32, 32, 1])}
+def make_variables() -> None:
+    """One of each type, with a NaN where there is one, which is the same on all ranks."""
+    for dtype in TYPES:
+        start = tf.cast([[0.0, 1.0], [1.0, 2.0]], dtype)
+        if dtype.is_floating:
+            start = tf.concat([start, tf.cast([[float("nan"), 3.0]], dtype)], 0)
+        v1.get_variable(dtype.name, initializer=start, trainable=False, use_resource=True)
+    v1.get_variable("reference", initializer=[1.0, 2.0], trainable=False, use_resource=False)
+    v1.get_variable("scalar", initializer=1.0)
+    v1.get_variable("convolution", initializer=tf.reshape(tf.range(81.0), [3, 3, 3, 3]))
 
 
 def assign(session, variable, value) -> None:
@@ -46,12 +53,11 @@ def swapped(value: np.ndarray) -> np.ndarray:
 
 
 def job(world) -> int:
-    settings = Settings.model_validate({"stages": {"completion": {"steps": 1}}})
     with tf.Graph().as_default() as graph, v1.Session(graph=graph) as session:
-        program = make_program(of_all_types, Feed(), {}, settings)
+        make_variables()
+        program = SimpleNamespace(graph=graph, variables=v1.global_variables())
         drift = Drift(program, session, world, 100, 1000)
-        session.run(program.initialize)
-        session.run(program.broadcast)
+        session.run(v1.global_variables_initializer())
         drift.check(0)
         for variable in program.variables:
             value = session.run(variable)
