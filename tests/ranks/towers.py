@@ -21,7 +21,12 @@ MOVES = {
 
 
 def train_towers(
-    towers: int, optimizer, schedule: dict[str, int], data: DataSettings, batch: int, skipped=()
+    towers: int,
+    optimizer,
+    schedule: dict[str, int],
+    data: DataSettings,
+    batch: int,
+    skipped: Sequence[int] = (),
 ):
     """Trains the tiny model's stages on a batch split over towers. Returns its weights by name.
 
