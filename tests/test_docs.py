@@ -13,7 +13,11 @@ from hvd_gan.config import Settings
 from hvd_gan.config_files import load, presets
 from tests.launch import ROOT, launch
 
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/schedules.md", "docs/towers.md", "docs/vae-gan.md")
+PAGES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    *(f"docs/{page}.md" for page in ("numerics", "schedules", "towers", "vae-gan")),
+)
 PARSERS = {
     "train": train.parser,
     "audit": audit.parser,
