@@ -10,9 +10,10 @@ import tensorflow as tf
 
 from hvd_gan.cluster.world import AgreedError
 from hvd_gan.config import Settings
-from hvd_gan.engine.checkpoints import Checkpoints, checkpoints_in
+from hvd_gan.engine.checkpoint_files import State
+from hvd_gan.engine.checkpoints import Checkpoints
 from hvd_gan.engine.graph import GanGraph
-from hvd_gan.engine.monitors.monitor import Monitor
+from hvd_gan.engine.monitors.monitor import Monitor, Report
 from hvd_gan.engine.monitors.saver import Saver
 from hvd_gan.engine.numerics import make_policy
 from hvd_gan.engine.program import make_program
@@ -27,7 +28,10 @@ GOOD = [np.random.default_rng(n).uniform(size=(2, 32, 32, 3)).astype(np.float32)
 BAD = np.full_like(GOOD[0], np.nan)
 # Which row of the embedding is looked up.
 BAD[:, 16, 16, 0] = 0.5
-ONE_THREAD = v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+# Of its own: the process's shared pool is as large as its first session wanted.
+ONE_THREAD = v1.ConfigProto(
+    intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, use_per_session_threads=True
+)
 MASK = np.pad(np.ones((2, 12, 12, 1), np.float32), [(0, 0), (10, 10), (10, 10), (0, 0)])
 COMPLETION = stage(2, g=("completion", "generator, embedding"))
 COMPLETION["updates"]["g"]["allow_unreached"] = ["generator/branch"]
@@ -85,10 +89,10 @@ def run(images, stages, folder=None, build=everything, passes=1, **more):
         monitors = [seen]
         if folder:
             checkpoints = Checkpoints(folder, program, keep=3)
-            monitors.append(Saver(lambda r: checkpoints.save(session, r.step, {}), every=2))
+            monitors.append(Saver(lambda r: checkpoints.save(session, state(r)), every=2))
 
         def restore() -> str:
-            newest = checkpoints_in(folder)[-1]
+            newest = checkpoints.newest_good().checkpoint
             checkpoints.restore(session, newest)
             return newest.name
 
@@ -98,6 +102,17 @@ def run(images, stages, folder=None, build=everything, passes=1, **more):
             policy = make_policy(program, session, settings, world, restore, said.append)
             train(program, session, feed, settings, monitors, policy)
             return program.read(session), seen.notes, said
+
+
+def state(report: Report) -> State:
+    return State(
+        step=report.step,
+        stage=report.visit.label,
+        stage_step=report.visit_step,
+        schedule=(),
+        ranks=1,
+        images="",
+    )
 
 
 def assert_same(found: dict, expected: dict) -> None:

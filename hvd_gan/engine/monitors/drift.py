@@ -39,7 +39,8 @@ class Drift(Monitor):
         self._saved_every = saved_every
 
     def after_step(self, report: Report) -> None:
-        if not report.step % self._every or not report.step % self._saved_every or report.is_last:
+        due = not report.step % self._every or not report.step % self._saved_every
+        if due or report.is_last or report.stop:
             self.check(report.step)
 
     def check(self, step: int) -> None:
