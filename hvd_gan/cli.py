@@ -9,6 +9,7 @@ COMMANDS = {
     "train": "train a staged GAN, or go on with a run",
     "latent": "look at a VAE-GAN's latent space: samples, reconstructions, walks, attributes",
     "audit": "show what each stage would train, and train nothing",
+    "doctor": "check what is installed, this machine, the ranks or other hosts",
 }
 
 

@@ -1,0 +1,109 @@
+"""The doctor on one machine, and on every rank that a launcher has started."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+from hvd_gan.checks import report
+from hvd_gan.checks.findings import Finding, error, exit_code, from_plain, has_errors
+from hvd_gan.checks.gpus import check_gpus
+from hvd_gan.checks.installed import check_installed
+from hvd_gan.checks.machine import check_machine
+from hvd_gan.checks.probe import Outcome, probe
+from hvd_gan.checks.survey import survey
+from hvd_gan.cluster.launcher import stated_size
+
+RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "HOROVOD_RANK")
+LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "HOROVOD_LOCAL_SIZE")
+# A rank that cannot start waits so long before its end makes the launcher end the others: they
+# look at themselves meanwhile, and what they find is worth telling too.
+GRACE_SECONDS = 3.0
+SILENCE_SECONDS = 90.0
+
+
+def check_here(quick: bool, as_json: bool) -> int:
+    """Checks this machine, and the ranks where there are several. Returns the exit code.
+
+    Rank 0 alone prints, but for a rank that cannot start, which tells its errors itself.
+    """
+    size, _ = stated_size()
+    launched = size > 1
+    rank = stated(RANKS, 0) if launched else 0
+    shows = rank == 0 and not as_json
+    ranks_here = stated(LOCAL_SIZES, 1) if launched else 1
+
+    facts = survey()
+    installed, tensorflow = check_installed(launched)
+    if shows:
+        report.show("Installed", installed, launched)
+    machine = check_machine(facts, ranks_here)
+    seen, cuda = tensorflow.get("gpus"), bool(tensorflow.get("cuda"))
+    machine.append(check_gpus(facts, seen, cuda, ranks_here))
+    if shows:
+        report.show("Machine", machine, launched)
+
+    findings = [*installed, *machine]
+    if has_errors(installed):
+        if rank:
+            _tell_alone(findings, rank, facts["host"])
+    elif launched or not quick:
+        more = _ranks(findings, facts, quick)
+        if shows:
+            report.show("Ranks" if launched else "Training", more, launched)
+        findings += more
+    if rank == 0 and as_json:
+        print(report.as_json(findings), flush=True)
+    return exit_code(findings)
+
+
+def stated(
+    variables: Sequence[str], default: int, environment: Mapping[str, str] | None = None
+) -> int:
+    """The first number that a launcher states in one of the variables."""
+    environment = os.environ if environment is None else environment
+    values = (environment.get(variable, "") for variable in variables)
+    return next((int(value) for value in values if value.isdigit()), default)
+
+
+def _tell_alone(findings: Sequence[Finding], rank: int, host: str) -> None:
+    """A rank that cannot reach rank 0 says what is wrong with it."""
+    for finding in findings:
+        if has_errors([finding]):
+            where = f"doctor: rank {rank} on host {host}: {finding.name}"
+            print(f"{where}: {finding.detail}; {finding.cure}", file=sys.stderr, flush=True)
+    time.sleep(GRACE_SECONDS)
+
+
+def _ranks(findings: Sequence[Finding], facts: Mapping, quick: bool) -> list[Finding]:
+    """Starts the ranks as training does, in a process of its own, and returns what they found."""
+    argument = {
+        "findings": [finding.plain() for finding in findings],
+        "facts": dict(facts),
+        "quick": quick,
+    }
+    outcome = probe("hvd_gan.checks.ranks", argument, silence=SILENCE_SECONDS)
+    found = [from_plain(values) for values in outcome.results.get("findings", [])]
+    if outcome.code != 0 or not outcome.results.get("complete"):
+        found.append(_failure(outcome))
+    return found
+
+
+def _failure(outcome: Outcome) -> Finding:
+    """What is to be said of ranks that did not come to the end of their checks."""
+    said = [line for line in outcome.stderr.splitlines() if line.startswith("hvd_gan: ")]
+    rank, host = outcome.results.get("rank"), outcome.results.get("host")
+    if outcome.interrupted:
+        cure = "see what the other ranks say"
+        return error(outcome.phase, "the launcher ended this rank: another has failed", cure)
+    if said:
+        # "What is wrong; what to do", as all our errors are written.
+        what, stop, cure = said[-1].removeprefix("hvd_gan: ").replace(". ", "; ", 1).partition("; ")
+        cure = cure if stop else "--verbose training shows more: python -m hvd_gan.train --verbose"
+        return error(outcome.phase, what, cure).at(rank, host)
+    cure = "the part that crashed or hung is named; build it anew, or report it"
+    if "rank" not in outcome.results:
+        cure = "name the network that joins the hosts with --nic; doctor --hosts a:4,b:4 finds it"
+    return error(outcome.phase, outcome.how, cure).at(rank, host)
