@@ -95,15 +95,16 @@ def _failure(outcome: Outcome) -> Finding:
     """What is to be said of ranks that did not come to the end of their checks."""
     said = [line for line in outcome.stderr.splitlines() if line.startswith("hvd_gan: ")]
     rank, host = outcome.results.get("rank"), outcome.results.get("host")
+    name = "start" if rank is None else "ranks"
     if outcome.interrupted:
         cure = "see what the other ranks say"
-        return error(outcome.phase, "the launcher ended this rank: another has failed", cure)
+        return error(name, "the launcher ended this rank: another has failed", cure)
     if said:
         # "What is wrong; what to do", as all our errors are written.
         what, stop, cure = said[-1].removeprefix("hvd_gan: ").replace(". ", "; ", 1).partition("; ")
         cure = cure if stop else "--verbose training shows more: python -m hvd_gan.train --verbose"
-        return error(outcome.phase, what, cure).at(rank, host)
+        return error(name, f"{what} (while {outcome.phase})", cure).at(rank, host)
     cure = "the part that crashed or hung is named; build it anew, or report it"
-    if "rank" not in outcome.results:
+    if rank is None:
         cure = "name the network that joins the hosts with --nic; doctor --hosts a:4,b:4 finds it"
-    return error(outcome.phase, outcome.how, cure).at(rank, host)
+    return error(name, f"{outcome.phase} {outcome.how}", cure).at(rank, host)

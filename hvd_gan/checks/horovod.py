@@ -6,13 +6,12 @@ import json
 import re
 import sysconfig
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from hvd_gan.checks.findings import Finding, error, note, ok, warning
 from hvd_gan.checks.probe import Outcome
-from hvd_gan.checks.repair import REPAIR
+from hvd_gan.checks.repair import origin, repair
 from hvd_gan.checks.symbols import missing_library, missing_symbol, readable, whose
 
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
@@ -20,11 +19,8 @@ SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 
 def folder() -> Path | None:
     """Where Horovod lies, found without importing it; None if it is not installed."""
-    try:
-        spec = find_spec("horovod")
-    except (ImportError, ValueError):
-        return None
-    return Path(spec.origin).parent if spec and spec.origin else None
+    file = origin("horovod")
+    return file.parent if file else None
 
 
 def extension(where: Path) -> Path:
@@ -44,10 +40,10 @@ def check_horovod(outcome: Outcome) -> Iterator[Finding]:
     """Findings from Horovod's files and from the attempt to load it."""
     where, steps = folder(), outcome.results
     if where is None:
-        yield error("horovod", "not installed for this Python", REPAIR)
+        yield error("horovod", "not installed for this Python", repair())
         return
     if not extension(where).is_file():
-        yield error("horovod", _missing_extension(where), REPAIR)
+        yield error("horovod", _missing_extension(where), repair("horovod"))
         return
     tensorflow, made = steps.get("tensorflow", {}).get("version"), built_for(where)
     facts = steps.get("horovod")
@@ -55,15 +51,15 @@ def check_horovod(outcome: Outcome) -> Iterator[Finding]:
     if other:
         detail = f"built for TensorFlow {made}, and {tensorflow} is installed"
         if facts and "error" not in facts:
-            yield warning("horovod", f"{detail}; it loads, and may fail later", REPAIR)
+            yield warning("horovod", f"{detail}; it loads, and may fail later", repair("horovod"))
         else:
-            yield error("horovod", detail + _reason(facts), REPAIR)
+            yield error("horovod", detail + _reason(facts), repair("horovod"))
             return
     if tensorflow is None:
         # Its extension needs TensorFlow's libraries; TensorFlow's own finding says what is wrong.
         yield note("horovod", "not tried, as TensorFlow does not load", "mend TensorFlow first")
     elif facts is None:
-        yield error("horovod", f"loading it {outcome.how}", REPAIR)
+        yield error("horovod", f"loading it {outcome.how}", repair("horovod"))
     elif "error" in facts:
         yield _load_error(facts)
     else:
@@ -78,24 +74,30 @@ def _missing_extension(where: Path) -> str:
 
 
 def _reason(facts: Mapping[str, Any] | None) -> str:
-    symbol = missing_symbol(facts.get("cause", "")) if facts else ""
-    return f"; its {readable(symbol)} is {whose(symbol)}" if symbol else ""
+    cause = facts.get("cause", "") if facts else ""
+    if symbol := missing_symbol(cause):
+        return f"; its {readable(symbol)} is {whose(symbol)}"
+    library = missing_library(cause)
+    return f"; its library {library} is not found either" if library else ""
 
 
 def _load_error(facts: Mapping[str, Any]) -> Finding:
     message = f"{facts['cause']} {facts['error']}"
     if symbol := missing_symbol(message):
         detail = f"undefined symbol {readable(symbol)}: it is {whose(symbol)}"
-        return error("horovod", detail, REPAIR)
+        return error("horovod", detail, repair("horovod"))
     if library := missing_library(message):
-        cure = REPAIR
+        cure = repair("horovod")
         if "mpi" in library:
-            cure = "load the MPI that it was built with (module load ...), or build anew: " + REPAIR
+            cure = (
+                "load the MPI that it was built with (module load ...), or build anew: "
+                + repair("horovod")
+            )
         return error("horovod", f"its library {library} is not found", cure)
     if wanted := re.search(r"version `(GLIBC\w*_[\d.]+)' not found", message):
         detail = f"built on another machine: it wants {wanted[1]}"
-        return error("horovod", detail, REPAIR)
-    return error("horovod", facts["error"], REPAIR)
+        return error("horovod", detail, repair("horovod"))
+    return error("horovod", facts["error"], repair(facts["module"] or "horovod"))
 
 
 def _built_with(facts: Mapping[str, Any], gpus: bool, other: bool) -> Iterator[Finding]:
@@ -103,7 +105,7 @@ def _built_with(facts: Mapping[str, Any], gpus: bool, other: bool) -> Iterator[F
     has = ", ".join(title for name, title in names.items() if facts[name])
     what = f"{facts['version']}, with {has or 'neither MPI nor Gloo'}"
     if not (facts["mpi"] or facts["gloo"]):
-        yield error("horovod", what, REPAIR)
+        yield error("horovod", what, repair("horovod"))
     elif gpus and not facts["nccl"]:
         cure = "GPU=1 ./install.sh builds it with NCCL"
         yield warning("horovod", f"{what}: gradients take the way through host memory", cure)

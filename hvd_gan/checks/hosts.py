@@ -124,10 +124,10 @@ def check_slots(host: Host, facts: Facts) -> Iterator[Finding]:
     cores, gpus, load = usable_cores(facts), len(facts["gpus"]["names"]), facts["load"]
     what = f"{gpus} GPUs, {cores:g} cores" if gpus else f"{cores:g} cores, no GPU"
     if 0 < gpus < host.slots:
-        yield error("slots", f"{what} for {host.slots} ranks", f"{host.name}:{gpus}")
+        yield error("slots", f"{what} for {host.slots} ranks", f"write {host.name}:{gpus}")
     elif not gpus and cores < host.slots:
         fitting = max(1, int(cores))
-        yield warning("slots", f"{what} for {host.slots} ranks", f"{host.name}:{fitting}")
+        yield warning("slots", f"{what} for {host.slots} ranks", f"write {host.name}:{fitting}")
     else:
         yield ok("slots", f"{what} for {host.slots} rank{'s' if host.slots > 1 else ''}")
     if load > max(1.0, facts["all_cores"] - host.slots + 0.5):

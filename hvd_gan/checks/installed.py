@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from hvd_gan.checks.findings import Finding, error, note, ok, warning
 from hvd_gan.checks.horovod import check_horovod
 from hvd_gan.checks.mpi import check_mpi
 from hvd_gan.checks.probe import Outcome, probe
-from hvd_gan.checks.repair import REPAIR, STAMP
+from hvd_gan.checks.repair import STAMP, repair
 
 PYTHONS = ((3, 11), (3, 13))
 CONSTRAINTS = Path(__file__).parents[2] / "constraints"
@@ -52,18 +51,20 @@ def _python() -> Finding:
 def _numpy(outcome: Outcome) -> Iterator[Finding]:
     facts = outcome.results.get("numpy")
     if facts is None:
-        yield error("numpy", outcome.how, REPAIR)
+        yield error("numpy", outcome.how, repair("numpy"))
     elif "error" in facts:
-        yield error("numpy", facts["error"], REPAIR)
+        yield error("numpy", facts["error"], repair("numpy"))
     else:
         yield ok("numpy", facts["version"])
 
 
 def _tensorflow(outcome: Outcome) -> Iterator[Finding]:
     facts = outcome.results.get("tensorflow")
-    if facts is None:
+    if "error" in outcome.results.get("numpy", {}):
+        yield note("tensorflow", "does not load without NumPy", "mend NumPy first")
+    elif facts is None:
         if outcome.phase == "tensorflow":
-            cure = REPAIR
+            cure = repair("tensorflow")
             if "SIGILL" in outcome.how:
                 cure = (
                     "this processor lacks instructions (AVX) that it was built with; take another"
@@ -73,9 +74,9 @@ def _tensorflow(outcome: Outcome) -> Iterator[Finding]:
         kind = f"for GPUs with CUDA {facts['cuda']}" if facts["cuda"] else "for CPUs"
         yield ok("tensorflow", f"{facts['version']}, built {kind}")
     elif "No module named 'tensorflow'" in facts["error"]:
-        yield error("tensorflow", "not installed for this Python", REPAIR)
+        yield error("tensorflow", "not installed for this Python", repair())
     else:
-        yield error("tensorflow", facts["error"], REPAIR)
+        yield error("tensorflow", facts["error"], repair(facts["module"] or "tensorflow"))
 
 
 def _package(outcome: Outcome) -> Iterator[Finding]:
@@ -86,12 +87,11 @@ def _package(outcome: Outcome) -> Iterator[Finding]:
     ):
         return
     if facts is None and outcome.phase == "package":
-        yield error("hvd_gan", f"importing it {outcome.how}", REPAIR)
+        yield error("hvd_gan", f"importing it {outcome.how}", repair())
     elif facts and "error" in facts:
-        yield error("hvd_gan", facts["error"], REPAIR)
+        yield error("hvd_gan", facts["error"], repair(facts["module"]))
     elif facts is not None:
-        spec = find_spec("hvd_gan")
-        yield ok("hvd_gan", str(Path(spec.origin).parent) if spec and spec.origin else "imported")
+        yield ok("hvd_gan", str(Path(__file__).parents[1]))
 
 
 def _as_installed(steps: Mapping[str, Any]) -> Iterator[Finding]:
@@ -111,7 +111,7 @@ def _as_installed(steps: Mapping[str, Any]) -> Iterator[Finding]:
     ]
     if changes:
         detail = f"changed since install.sh: {', '.join(changes)}"
-        yield warning("environment", detail, REPAIR)
+        yield warning("environment", detail, repair())
 
 
 def _as_tested(steps: Mapping[str, Any]) -> Iterator[Finding]:

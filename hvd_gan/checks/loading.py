@@ -19,7 +19,12 @@ def main(report: Report, argument: Any) -> int:
             facts = load()
         # Whatever an import raises, SystemExit too, is what we are here to see.
         except BaseException as error:
-            facts = {"error": f"{type(error).__name__}: {error}", "cause": _first_cause(error)}
+            first = _first_cause(error)
+            facts = {
+                "error": _told(error) if first is error else f"{_told(error)} ({_told(first)})",
+                "cause": str(first),
+                "module": getattr(first, "name", None) or "",
+            }
         report(**{step: facts})
     return 0
 
@@ -80,11 +85,15 @@ def _package() -> dict[str, Any]:
     return {}
 
 
-def _first_cause(error: BaseException) -> str:
-    """The error that the others were raised from: the loader's own words."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return str(error)
+def _first_cause(error: BaseException) -> BaseException:
+    """The error that the others were raised over: the loader's own words."""
+    while (before := error.__cause__ or error.__context__) is not None:
+        error = before
+    return error
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 STEPS: dict[str, Callable[[], dict[str, Any]]] = {

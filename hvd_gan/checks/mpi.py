@@ -13,7 +13,7 @@ from typing import Any
 from hvd_gan.checks.findings import Finding, error, note, ok, warning
 from hvd_gan.checks.horovod import extension, folder
 from hvd_gan.checks.probe import last_line, output_of, probe
-from hvd_gan.checks.repair import REPAIR
+from hvd_gan.checks.repair import off_library_path, repair
 
 Steps = Mapping[str, Any]
 FAMILIES = ("Open MPI", "MPICH", "Intel", "MVAPICH", "HYDRA")
@@ -49,9 +49,9 @@ def horovods_library(steps: Steps) -> list[str]:
 def _mpi4py(mpi4py: Mapping[str, Any], steps: Steps, horovods: list[str]) -> Iterator[Finding]:
     if "error" in mpi4py:
         if "No module named 'mpi4py'" in mpi4py["error"]:
-            yield error("mpi4py", "not installed for this Python", REPAIR)
+            yield error("mpi4py", "not installed for this Python", repair("mpi4py"))
         else:
-            yield error("mpi4py", _short(mpi4py["error"]), REPAIR)
+            yield error("mpi4py", _short(mpi4py["error"]), repair("mpi4py"))
         return
     together = steps.get("mpi4py", {})
     own = [os.path.realpath(path) for path in mpi4py["libraries"]]
@@ -60,9 +60,12 @@ def _mpi4py(mpi4py: Mapping[str, Any], steps: Steps, horovods: list[str]) -> Ite
     what = f"{mpi4py['version']} on {name_of(mpi4py['library'])}"
     if theirs and len(both) > 1:
         detail = f"{what}, {own[0]}; Horovod on {theirs[0]}"
-        yield error("mpi4py", f"{detail}: they cannot share one MPI", REPAIR)
+        cure = off_library_path(own[0]) or off_library_path(theirs[0]) or repair("mpi4py")
+        if "MPI4PY_LIBMPI" in os.environ:
+            cure = "unset MPI4PY_LIBMPI"
+        yield error("mpi4py", f"{detail}: they have to share one", cure)
     elif "error" in together and "libraries" in steps.get("horovod", {}):
-        yield error("mpi4py", f"beside Horovod: {_short(together['error'])}", REPAIR)
+        yield error("mpi4py", f"beside Horovod: {_short(together['error'])}", repair("mpi4py"))
     else:
         yield ok("mpi4py", what + (", the library that Horovod uses" if theirs else ""))
 
@@ -100,7 +103,7 @@ def _horovodrun() -> Iterator[Finding]:
         if (own / "horovodrun").is_file():
             yield warning("horovodrun", "not on the PATH", cure)
         else:
-            yield note("horovodrun", "not installed; mpirun and srun do without", REPAIR)
+            yield note("horovodrun", "not installed; mpirun and srun do without", repair())
     elif (own / "horovodrun").is_file() and Path(program).parent.resolve() != own.resolve():
         yield warning("horovodrun", f"{program} belongs to another Python", cure)
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import shutil
 from collections.abc import Iterable, Sequence
@@ -30,11 +30,19 @@ def show(title: str, findings: Sequence[Finding], tagged: bool = False) -> None:
     """Prints a section of the report. `tagged` says that a launcher precedes each line."""
     if not findings:
         return
-    if shows_on_terminal() and importlib.util.find_spec("rich"):
+    if shows_on_terminal() and _has_rich():
         width = min(shutil.get_terminal_size((WIDTH, 24)).columns, 120)
         _table(title, findings, width - TAG_WIDTH if tagged else width)
     else:
         print("\n".join(_plain(title, findings)), flush=True)
+
+
+def _has_rich() -> bool:
+    try:
+        importlib.import_module("rich.table")
+    except ImportError:
+        return False
+    return True
 
 
 def _where(finding: Finding) -> str:
