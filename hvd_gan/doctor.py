@@ -6,13 +6,18 @@ Exit codes: 0 all is well, or only noted; 1 there are warnings; 2 there are erro
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
+from typing import Any
+
+TOO_OLD = "{} cannot run this package; 3.11 to 3.13 can"
+CURE = "PYTHON=python3.11 ./install.sh makes an environment with one that can"
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line of `doctor`."""
-    summary, codes = __doc__.split("\n\n")
+    summary, codes = str(__doc__).split("\n\n")
     arguments = argparse.ArgumentParser(
         prog="python -m hvd_gan.doctor", description=summary, epilog=codes
     )
@@ -30,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Checks, prints the report (on one rank) and returns the exit code (the same on all)."""
     # Nothing heavy is imported here: the doctor comes when TensorFlow, Horovod or NumPy do not.
     options = parser().parse_args(arguments)
+    if sys.version_info < (3, 11):  # noqa: UP036 - a checkout may be run with any Python
+        return _too_old(options.json)
     if options.hosts is None:
         from hvd_gan.checks.here import check_here
 
@@ -41,6 +48,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as problem:
         parser().error(f"--hosts: {problem}")
     return check_hosts(hosts, options.json)
+
+
+def _too_old(as_json: bool) -> int:
+    """Says so without the checks, which such a Python cannot read."""
+    detail = TOO_OLD.format(sys.version.split()[0])
+    finding: dict[str, Any] = {"name": "python", "severity": "error", "detail": detail}
+    finding.update({"cure": CURE, "rank": None, "host": None, "rows": []})
+    print(json.dumps([finding], indent=1) if as_json else f"error  python  {detail}\ncure: {CURE}")
+    return 2
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from hvd_gan.checks import report
 from hvd_gan.checks.findings import Finding, error, exit_code, from_plain, has_errors
@@ -21,7 +22,7 @@ LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "HOROVOD_LOCAL_S
 # A rank that cannot start waits so long before its end makes the launcher end the others: they
 # look at themselves meanwhile, and what they find is worth telling too.
 GRACE_SECONDS = 3.0
-SILENCE_SECONDS = 90.0
+SILENCE_SECONDS = 180.0
 
 
 def check_here(quick: bool, as_json: bool) -> int:
@@ -49,14 +50,24 @@ def check_here(quick: bool, as_json: bool) -> int:
     if has_errors(installed):
         if rank:
             _tell_alone(findings, rank, facts["host"])
-    elif launched or not quick:
-        more = _ranks(findings, facts, quick)
+        elif as_json:
+            print(report.as_json(findings), flush=True)
+        return exit_code(findings)
+
+    def tell(more: Sequence[Finding]) -> None:
+        """Prints what comes after the machine; on rank 0."""
         if shows:
             report.show("Ranks" if launched else "Training", more, launched)
-        findings += more
-    if rank == 0 and as_json:
-        print(report.as_json(findings), flush=True)
-    return exit_code(findings)
+        elif rank == 0:
+            print(report.as_json([*findings, *more]), flush=True)
+
+    if quick and not launched:
+        tell([])
+        return exit_code(findings)
+    more, complete = _ranks(findings, facts, quick, tell)
+    if rank and not complete:
+        _tell_alone(more, rank, facts["host"])
+    return exit_code([*findings, *more])
 
 
 def stated(
@@ -77,25 +88,42 @@ def _tell_alone(findings: Sequence[Finding], rank: int, host: str) -> None:
     time.sleep(GRACE_SECONDS)
 
 
-def _ranks(findings: Sequence[Finding], facts: Mapping, quick: bool) -> list[Finding]:
-    """Starts the ranks as training does, in a process of its own, and returns what they found."""
+def _ranks(
+    findings: Sequence[Finding],
+    facts: Mapping[str, Any],
+    quick: bool,
+    tell: Callable[[Sequence[Finding]], None],
+) -> tuple[list[Finding], bool]:
+    """Starts the ranks as training does, in a process of its own, and tells what they found.
+
+    Returns that too, and whether they came to the end of their checks.
+    """
+    found: list[Finding] = []
+
+    def hear(values: dict[str, Any]) -> None:
+        if "findings" in values:
+            found[:] = [from_plain(one) for one in values["findings"]]
+        if "complete" in values:
+            tell(found)
+
     argument = {
         "findings": [finding.plain() for finding in findings],
         "facts": dict(facts),
         "quick": quick,
     }
-    outcome = probe("hvd_gan.checks.ranks", argument, silence=SILENCE_SECONDS)
-    found = [from_plain(values) for values in outcome.results.get("findings", [])]
-    if outcome.code != 0 or not outcome.results.get("complete"):
+    outcome = probe("hvd_gan.checks.ranks", argument, SILENCE_SECONDS, hear)
+    complete = "complete" in outcome.results
+    if not complete:
         found.append(_failure(outcome))
-    return found
+        tell(found)
+    return found, complete
 
 
 def _failure(outcome: Outcome) -> Finding:
     """What is to be said of ranks that did not come to the end of their checks."""
     said = [line for line in outcome.stderr.splitlines() if line.startswith("hvd_gan: ")]
     rank, host = outcome.results.get("rank"), outcome.results.get("host")
-    name = "start" if rank is None else "ranks"
+    name = "start" if rank is None else "checks"
     if outcome.interrupted:
         cure = "see what the other ranks say"
         return error(name, "the launcher ended this rank: another has failed", cure)

@@ -16,6 +16,7 @@ from hvd_gan.checks.probe import last_line, output_of, probe
 from hvd_gan.checks.repair import off_library_path, repair
 
 Steps = Mapping[str, Any]
+AS_ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
 FAMILIES = ("Open MPI", "MPICH", "Intel", "MVAPICH", "HYDRA")
 
 
@@ -94,6 +95,13 @@ def _mpirun(library: str, banner: str, launched: bool) -> Iterator[Finding]:
         yield warning("mpirun", detail, cure)
     else:
         yield ok("mpirun", f"{program}, {theirs}")
+        if theirs.startswith("Open MPI") and not launched and _refuses_root():
+            cure = "as another user; in a container: export " + " ".join(f"{v}=1" for v in AS_ROOT)
+            yield note("mpirun", "refuses to run as root", cure)
+
+
+def _refuses_root() -> bool:
+    return os.geteuid() == 0 and not all(os.environ.get(variable) for variable in AS_ROOT)
 
 
 def _horovodrun() -> Iterator[Finding]:

@@ -6,6 +6,7 @@ import functools
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def check_network(world: World, report: Report) -> Finding:
 def judge(rows: list[Row], hosts: int) -> Finding:
     """Whether allreduce is fast enough to train with. Bandwidth is size over time."""
     small, large = rows[0], rows[-1]
-    speed, latency = large["Horovod GB/s"], small["Horovod ms"]
+    speed, latency = large["GB/s"], small["ms"]
     what = f"{large['size']} at {speed:.2g} GB/s, {small['size']} in {latency:.2g} ms"
     what += "; raw MPI is not there under Gloo" if large["MPI GB/s"] is None else ""
     if speed >= SLOW and latency <= SLOW_LATENCY_MS:
@@ -39,8 +40,7 @@ def judge(rows: list[Row], hosts: int) -> Finding:
     cure = "start fewer ranks here, or end what else runs: they wait for cores"
     if hosts > 1:
         cure = "name the fast network with --nic; doctor --hosts a:4,b:4 lists them"
-    slow = warning("network", f"slow: {what}", cure)
-    return Finding(slow.name, slow.severity, slow.detail, slow.cure, rows=tuple(rows))
+    return replace(warning("network", f"slow: {what}", cure), rows=tuple(rows))
 
 
 def _measure(world: World, report: Report) -> list[Row]:
@@ -57,8 +57,8 @@ def _measure(world: World, report: Report) -> list[Row]:
         rows.append(
             {
                 "size": name,
-                "Horovod ms": through,
-                "Horovod GB/s": _gigabytes(size, through),
+                "ms": through,
+                "GB/s": _gigabytes(size, through),
                 "MPI ms": beside,
                 "MPI GB/s": None if beside is None else _gigabytes(size, beside),
             }

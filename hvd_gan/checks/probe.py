@@ -1,8 +1,9 @@
 """Runs what may crash or hang in a process of its own, and hears what it reports on the way.
 
-A probe is a module of this package with `main(report)`; it calls `report(phase=...)` before each
-step and `report(...)` with what it found. A process that dies or falls silent is known by its last
-phase.
+A probe is a module of this package with `main(report, argument)`; it calls `report(phase=...)`
+before each step and `report(...)` with what it found, and goes on when that was heard. A process
+that dies or falls silent is known by its last phase. `report(patience=...)` says how many seconds
+the next step may take, where that is more than usual.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 # The child searches modules where this process does, however that was started.
 BOOT = """
@@ -26,11 +27,13 @@ sys.path[:] = json.loads(path)
 with open(where, "a", buffering=1) as file:
     def report(**values):
         file.write(json.dumps(values) + "\\n")
+        sys.stdin.readline()
     sys.exit(importlib.import_module(module).main(report, json.loads(argument)))
 """
 POLL_SECONDS = 0.05
 
 Report = Callable[..., None]
+Hear = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
@@ -75,10 +78,13 @@ def last_line(text: str) -> str:
 def probe(
     module: str,
     argument: Any = None,
-    silence: float = 120,
-    environment: Mapping[str, str] | None = None,
+    silence: float = 300,
+    hear: Hear = lambda values: None,
 ) -> Outcome:
-    """Runs a module's `main(report, argument)`; ends it if it reports nothing for `silence` s."""
+    """Runs a module's `main(report, argument)`; ends it if it reports nothing for `silence` s.
+
+    `hear` gets each report as it comes.
+    """
     with tempfile.TemporaryDirectory() as folder:
         reports, errors = Path(folder, "reports"), Path(folder, "stderr")
         reports.touch()
@@ -87,19 +93,24 @@ def probe(
             # Files, not pipes: whoever holds a pipe's other end could keep us waiting.
             child = subprocess.Popen(
                 [sys.executable, "-c", BOOT, *words],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
-                env=environment,
             )
-            code, interrupted = _wait(child, reports, silence)
-        said = [json.loads(line) for line in reports.read_text().splitlines()]
-        return Outcome(code, tuple(said), errors.read_text(errors="replace"), silence, interrupted)
+            with child, reports.open() as lines:
+                return _attend(child, lines, errors, silence, hear)
 
 
-def _wait(child: subprocess.Popen, reports: Path, silence: float) -> tuple[int | None, bool]:
-    """The exit code (None after too long a silence), and whether SIGTERM came meanwhile."""
-    interrupted = False
+def _attend(
+    child: subprocess.Popen, lines: IO[str], errors: Path, silence: float, hear: Hear
+) -> Outcome:
+    """Listens until the child ends, is too long silent, or SIGTERM comes to this process."""
+    interrupted, patience, heard = False, silence, time.monotonic()
+    said: list[dict[str, Any]] = []
+
+    def outcome(code: int | None) -> Outcome:
+        text = errors.read_text(errors="replace")
+        return Outcome(code, tuple(said), text, patience, interrupted)
 
     def note_it(*_: object) -> None:
         nonlocal interrupted
@@ -108,18 +119,32 @@ def _wait(child: subprocess.Popen, reports: Path, silence: float) -> tuple[int |
     # The launcher ends all ranks when one has failed: what was found by then is still to be told.
     previous = signal.signal(signal.SIGTERM, note_it)
     try:
-        heard, size = time.monotonic(), 0
-        while child.poll() is None:
-            if reports.stat().st_size != size:
-                heard, size = time.monotonic(), reports.stat().st_size
-            if interrupted or time.monotonic() - heard > silence:
+        while True:
+            ended = child.poll() is not None
+            # A line is written at once, whole; what was written last is there after the end.
+            for line in lines:
+                said.append(json.loads(line))
+                patience, heard = said[-1].get("patience", silence), time.monotonic()
+                hear(said[-1])
+                _acknowledge(child)
+            if ended:
+                return outcome(child.returncode)
+            if interrupted or time.monotonic() - heard > patience:
                 child.kill()
-                child.wait()
-                return None, interrupted
+                return outcome(None)
             time.sleep(POLL_SECONDS)
-        return child.returncode, interrupted
     finally:
         signal.signal(signal.SIGTERM, previous)
+
+
+def _acknowledge(child: subprocess.Popen) -> None:
+    assert child.stdin
+    try:
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+    except BrokenPipeError:
+        # It has died, as the next look at it will show.
+        pass
 
 
 def output_of(command: Sequence[str], timeout: float = 20) -> tuple[int | None, str]:

@@ -19,6 +19,7 @@ from hvd_gan.checks.probe import Report
 from hvd_gan.cluster import together
 from hvd_gan.cluster.world import World
 
+TRAINING_SECONDS = 600.0
 CLOCK_ROUNDS = 5
 CLOCK_TOLERANCE = 1.0
 
@@ -38,6 +39,9 @@ def main(report: Report, argument: Any) -> int:
 
         _check(world, argument, report, add)
         report(complete=True)
+        # Every rank comes here. None ends, which may make the launcher end the others, before
+        # rank 0's report is printed: that is when its `report` returned.
+        world.gather(None)
         return 0
 
     return together.run(job)
@@ -60,7 +64,7 @@ def _check(world: World, argument: Mapping[str, Any], report: Report, add: Any) 
         add("measuring the network", [check_network(world, report)])
     from hvd_gan.checks.smoke import train_a_little
 
-    report(phase="training a little")
+    report(phase="training a little", patience=TRAINING_SECONDS)
     add("training a little", [train_a_little(world)])
 
 

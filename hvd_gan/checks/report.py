@@ -17,6 +17,7 @@ STYLES = {
     Severity.ERROR: "bold red",
 }
 WIDTH = 80
+NAME_WIDTH = 15
 # Launchers put a tag before each line.
 TAG_WIDTH = 14
 
@@ -55,7 +56,7 @@ def _where(finding: Finding) -> str:
 def _plain(title: str, findings: Iterable[Finding]) -> Iterable[str]:
     yield f"{title}:"
     for finding in findings:
-        head = f"  {finding.severity.value:<8} {finding.name:<16}"
+        head = f"  {finding.severity.value:<8} {finding.name:<{NAME_WIDTH}}"
         yield f"{head} {_where(finding)}{_one_line(finding.detail)}"
         if finding.cure:
             yield f"{'cure:':>{len(head)}} {_one_line(finding.cure)}"
@@ -75,7 +76,9 @@ def _columns(rows: Sequence[Row]) -> Iterable[str]:
 
 
 def _cell(value: object) -> str:
-    return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.{2 if value >= 10 else 3}f}"
+    return "" if value is None else str(value)
 
 
 def _one_line(text: str) -> str:
@@ -89,7 +92,7 @@ def _table(title: str, findings: Iterable[Finding], width: int) -> None:
 
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     table.add_column("", width=max(len(severity) for severity in Severity))
-    table.add_column("", max_width=16, overflow="fold")
+    table.add_column("", width=NAME_WIDTH, overflow="fold")
     table.add_column("", ratio=1, overflow="fold")
     table.show_header = False
     for finding in findings:
