@@ -52,6 +52,10 @@ SSH_ERRORS = {
     ),
     "No route to host": ("no network leads to it", "is it up and on the same network?"),
     "Network is unreachable": ("no network leads to it", "is this machine's network up?"),
+    "Connection reset": (
+        "it closes the connection",
+        "see sshd's log on HOST: journalctl -u ssh",
+    ),
     "Connection closed by": (
         "it closes the connection",
         "see sshd's log on HOST: journalctl -u ssh",
