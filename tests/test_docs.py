@@ -8,13 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from hvd_gan import audit, latent, train
+from hvd_gan import audit, doctor, latent, train
 from hvd_gan.config import Settings
 from hvd_gan.config_files import load, presets
 from tests.launch import ROOT, launch
 
 PAGES = ("README.md", "CONTRIBUTING.md", "docs/schedules.md", "docs/towers.md", "docs/vae-gan.md")
-PARSERS = {"train": train.parser, "audit": audit.parser, "latent": latent.parser}
+PARSERS = {
+    "train": train.parser,
+    "audit": audit.parser,
+    "latent": latent.parser,
+    "doctor": doctor.parser,
+}
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -34,6 +39,8 @@ def test_every_command_has_flags_and_settings_that_exist(line):
     arguments = words[words.index(module) + 1 :]
     if module == "hvd_gan.latent":
         parser.parse_args(latent.joined(arguments))
+    elif module == "hvd_gan.doctor":
+        parser.parse_args(arguments)
     else:
         options = parser.parse_intermixed_args(arguments)
         load(options.preset, (), options.overrides)

@@ -132,7 +132,7 @@ def _failure(outcome: Outcome) -> Finding:
         what, stop, cure = said[-1].removeprefix("hvd_gan: ").replace(". ", "; ", 1).partition("; ")
         cure = cure if stop else "--verbose training shows more: python -m hvd_gan.train --verbose"
         return error(name, f"{what} (while {outcome.phase})", cure).at(rank, host)
-    cure = "the part that crashed or hung is named; build it anew, or report it"
-    if rank is None:
+    cure = "build anew what crashed or hung (./install.sh), or report it"
+    if rank is None and outcome.code is None:
         cure = "name the network that joins the hosts with --nic; doctor --hosts a:4,b:4 finds it"
     return error(name, f"{outcome.phase} {outcome.how}", cure).at(rank, host)

@@ -9,14 +9,13 @@ the next step may take, where that is more than usual.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any
 
 # The child searches modules where this process does, however that was started.
@@ -24,7 +23,7 @@ BOOT = """
 import importlib, json, sys
 where, path, module, argument = sys.argv[1:]
 sys.path[:] = json.loads(path)
-with open(where, "a", buffering=1) as file:
+with open(int(where), "w", buffering=1) as file:
     def report(**values):
         file.write(json.dumps(values) + "\\n")
         sys.stdin.readline()
@@ -85,32 +84,38 @@ def probe(
 
     `hear` gets each report as it comes.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        reports, errors = Path(folder, "reports"), Path(folder, "stderr")
-        reports.touch()
-        words = (str(reports), json.dumps(sys.path), module, json.dumps(argument))
-        with errors.open("wb") as stderr:
-            # Files, not pipes: whoever holds a pipe's other end could keep us waiting.
-            child = subprocess.Popen(
-                [sys.executable, "-c", BOOT, *words],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-            )
-            with child, reports.open() as lines:
-                return _attend(child, lines, errors, silence, hear)
+    # In memory, as there may be no folder for temporary files; not pipes, as whoever held one's
+    # other end could keep us waiting.
+    with _memory("reports") as reports, _memory("stderr") as errors:
+        where = str(reports.fileno())
+        words = (where, json.dumps(sys.path), module, json.dumps(argument))
+        child = subprocess.Popen(
+            [sys.executable, "-c", BOOT, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            pass_fds=(reports.fileno(),),
+        )
+        # Opened anew: the child writes at the position of the other.
+        with child, open(f"/proc/self/fd/{where}") as lines:
+            return _attend(child, lines, errors, silence, hear)
+
+
+def _memory(name: str) -> IO[str]:
+    return os.fdopen(os.memfd_create(name), "w+", errors="replace")
 
 
 def _attend(
-    child: subprocess.Popen, lines: IO[str], errors: Path, silence: float, hear: Hear
+    child: subprocess.Popen, lines: IO[str], errors: IO[str], silence: float, hear: Hear
 ) -> Outcome:
     """Listens until the child ends, is too long silent, or SIGTERM comes to this process."""
     interrupted, patience, heard = False, silence, time.monotonic()
     said: list[dict[str, Any]] = []
+    line = ""
 
     def outcome(code: int | None) -> Outcome:
-        text = errors.read_text(errors="replace")
-        return Outcome(code, tuple(said), text, patience, interrupted)
+        errors.seek(0)
+        return Outcome(code, tuple(said), errors.read(), patience, interrupted)
 
     def note_it(*_: object) -> None:
         nonlocal interrupted
@@ -121,9 +126,13 @@ def _attend(
     try:
         while True:
             ended = child.poll() is not None
-            # A line is written at once, whole; what was written last is there after the end.
-            for line in lines:
+            # What the child wrote last is there after its end.
+            for piece in lines:
+                line += piece
+                if not line.endswith("\n"):
+                    break
                 said.append(json.loads(line))
+                line = ""
                 patience, heard = said[-1].get("patience", silence), time.monotonic()
                 hear(said[-1])
                 _acknowledge(child)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hvd_gan.checks.findings import (
     Finding,
@@ -16,8 +16,10 @@ from hvd_gan.checks.findings import (
     warning,
 )
 from hvd_gan.checks.probe import Report
-from hvd_gan.cluster import together
-from hvd_gan.cluster.world import World
+
+if TYPE_CHECKING:
+    # Not before the first phase is told: it imports NumPy, and more.
+    from hvd_gan.cluster.world import World
 
 TRAINING_SECONDS = 600.0
 CLOCK_ROUNDS = 5
@@ -27,6 +29,7 @@ CLOCK_TOLERANCE = 1.0
 def main(report: Report, argument: Any) -> int:
     """Reports the findings so far after each check; `complete` after the last."""
     report(phase="starting the ranks")
+    from hvd_gan.cluster import together
 
     def job(world: World) -> int:
         report(rank=world.rank, host=world.host)

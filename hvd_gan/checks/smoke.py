@@ -20,16 +20,16 @@ def train_a_little(world: World) -> Finding:
 
     `verify` compares every variable over all ranks after each stage.
     """
-    # Rank 0 alone writes, so the folder need not exist on other hosts.
-    folder = Path(world.on_root(tempfile.mkdtemp))
     settings = (
         f"batch={IMAGES * world.size}",
         "verify=true",
         "evaluation.samples=0",
         *(f"stages.{name}.steps={steps}" for name, steps in STEPS.items()),
     )
-    started = time.perf_counter()
+    started, folder = time.perf_counter(), None
     try:
+        # Rank 0 alone writes, so the folder need not exist on other hosts.
+        folder = Path(world.on_root(tempfile.mkdtemp))
         from hvd_gan.training import run_training
 
         run_training(Request("demo", (), settings, folder / "run", fresh=False), world)
@@ -37,7 +37,7 @@ def train_a_little(world: World) -> Finding:
         cure = "python -m hvd_gan.train --preset demo --verbose shows more"
         return error("training", " ".join(str(problem).split()), cure)
     finally:
-        if world.is_root:
+        if world.is_root and folder:
             shutil.rmtree(folder, ignore_errors=True)
     seconds = time.perf_counter() - started
     equal = f"; weights equal on all {world.size} ranks" if world.size > 1 else ""

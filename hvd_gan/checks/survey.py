@@ -43,7 +43,7 @@ def survey() -> dict:
         "load": os.getloadavg()[0],
         "memory": memory(),
         "shm": space("/dev/shm"),
-        "tmp": space(tempfile.gettempdir()),
+        "tmp": space(os.environ.get("TMPDIR", "/tmp")),
         "open_files": resource.getrlimit(resource.RLIMIT_NOFILE),
         "locked_memory": resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
         "infiniband": sorted(path.name for path in Path("/sys/class/infiniband").glob("*")),

@@ -9,7 +9,6 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -94,7 +93,9 @@ class Visit:
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - see close
+        # In memory, as there may be no folder for temporary files; not a pipe, whose other end a
+        # connection that ssh shares would hold open.
+        self._errors = os.fdopen(os.memfd_create("ssh"), "w+", errors="replace")
         started = time.monotonic()
         try:
             self._process = subprocess.Popen(
