@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from hvd_gan.checks.findings import Finding, error, note, ok, warning
@@ -11,15 +11,14 @@ from hvd_gan.checks.findings import Finding, error, note, ok, warning
 CONTAINER = "in a container: docker run --gpus all, and NVIDIA's container toolkit on the host"
 
 
-def check_gpus(
-    facts: Mapping[str, Any], seen: Sequence[str] | None, cuda: bool, ranks: int = 1
-) -> Finding:
-    """Compares the GPUs of `survey()` with those that TensorFlow has `seen`.
+def check_gpus(facts: Mapping[str, Any], tensorflow: Mapping[str, Any], ranks: int = 1) -> Finding:
+    """Compares the GPUs of `survey()` with what TensorFlow says; `ranks` run on this host.
 
-    `cuda` says whether this TensorFlow is built for GPUs; `seen` is None if it does not load.
-    `ranks` run on this host.
+    `tensorflow` has its `gpus`, the `cuda` that it is built for if it is, and the `gpu_error` that
+    came when one was tried; it has none of the first two where TensorFlow does not load.
     """
     there, visible = facts["gpus"]["names"], facts["cuda_visible"]
+    seen, cuda = tensorflow.get("gpus"), bool(tensorflow.get("cuda"))
     if facts["gpus"]["problem"]:
         cure = "load the driver's modules anew, or restart the machine after a driver's update"
         return error("gpus", f"the driver fails: {facts['gpus']['problem']}", cure)
@@ -38,6 +37,9 @@ def check_gpus(
     if 1 < len(seen) < ranks:
         cure = f"start at most {len(seen)} ranks on this host"
         return error("gpus", f"TensorFlow sees {len(seen)} for {ranks} ranks", cure)
+    if failure := tensorflow["gpu_error"]:
+        cure = "see who uses it (nvidia-smi); else GPU=1 ./install.sh, and the driver's update"
+        return error("gpus", f"{what}, and computing on one fails: {failure}", cure)
     names = ", ".join(sorted({re.sub(r"^GPU \d+: ", "", name) for name in there}))
     return ok("gpus", f"{what} ({names}), {len(seen)} usable")
 

@@ -18,6 +18,12 @@ from hvd_gan.checks.survey import survey
 from hvd_gan.cluster.launcher import stated_size
 
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "HOROVOD_RANK")
+LOCAL_RANKS = (
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "MPI_LOCALRANKID",
+    "SLURM_LOCALID",
+    "HOROVOD_LOCAL_RANK",
+)
 LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "HOROVOD_LOCAL_SIZE")
 # A rank that cannot start waits so long before its end makes the launcher end the others: they
 # look at themselves meanwhile, and what they find is worth telling too.
@@ -37,12 +43,11 @@ def check_here(quick: bool, as_json: bool) -> int:
     ranks_here = stated(LOCAL_SIZES, 1) if launched else 1
 
     facts = survey()
-    installed, tensorflow = check_installed(launched)
+    installed, tensorflow = check_installed(launched, stated(LOCAL_RANKS, 0) if launched else 0)
     if shows:
         report.show("Installed", installed, launched)
     machine = check_machine(facts, ranks_here)
-    seen, cuda = tensorflow.get("gpus"), bool(tensorflow.get("cuda"))
-    machine.append(check_gpus(facts, seen, cuda, ranks_here))
+    machine.append(check_gpus(facts, tensorflow, ranks_here))
     if shows:
         report.show("Machine", machine, launched)
 
@@ -64,10 +69,10 @@ def check_here(quick: bool, as_json: bool) -> int:
     if quick and not launched:
         tell([])
         return exit_code(findings)
-    more, complete = _ranks(findings, facts, quick, tell)
-    if rank and not complete:
+    more, outcome = _ranks(findings, facts, quick, tell)
+    if rank and "complete" not in outcome.results:
         _tell_alone(more, rank, facts["host"])
-    return exit_code([*findings, *more])
+    return max(exit_code([*findings, *more]), outcome.results.get("code", 0))
 
 
 def stated(
@@ -93,10 +98,10 @@ def _ranks(
     facts: Mapping[str, Any],
     quick: bool,
     tell: Callable[[Sequence[Finding]], None],
-) -> tuple[list[Finding], bool]:
+) -> tuple[list[Finding], Outcome]:
     """Starts the ranks as training does, in a process of its own, and tells what they found.
 
-    Returns that too, and whether they came to the end of their checks.
+    Returns that too, and how it ended.
     """
     found: list[Finding] = []
 
@@ -112,11 +117,10 @@ def _ranks(
         "quick": quick,
     }
     outcome = probe("hvd_gan.checks.ranks", argument, SILENCE_SECONDS, hear)
-    complete = "complete" in outcome.results
-    if not complete:
+    if "complete" not in outcome.results:
         found.append(_failure(outcome))
         tell(found)
-    return found, complete
+    return found, outcome
 
 
 def _failure(outcome: Outcome) -> Finding:

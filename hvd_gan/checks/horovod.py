@@ -58,8 +58,10 @@ def check_horovod(outcome: Outcome) -> Iterator[Finding]:
     if tensorflow is None:
         # Its extension needs TensorFlow's libraries; TensorFlow's own finding says what is wrong.
         yield note("horovod", "not tried, as TensorFlow does not load", "mend TensorFlow first")
-    elif facts is None:
+    elif facts is None and outcome.phase == "horovod":
         yield error("horovod", f"loading it {outcome.how}", repair("horovod"))
+    elif facts is None:
+        yield note("horovod", f"not tried, as loading ended at {outcome.phase}", "mend that first")
     elif "error" in facts:
         yield _load_error(facts)
     else:

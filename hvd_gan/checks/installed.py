@@ -19,12 +19,12 @@ PYTHONS = ((3, 11), (3, 13))
 CONSTRAINTS = Path(__file__).parents[2] / "constraints"
 
 
-def check_installed(launched: bool) -> tuple[list[Finding], dict[str, Any]]:
+def check_installed(launched: bool, local_rank: int = 0) -> tuple[list[Finding], dict[str, Any]]:
     """Findings about what is installed, and what TensorFlow says of itself.
 
     `launched` says that a launcher has started this process already.
     """
-    outcome = probe("hvd_gan.checks.loading")
+    outcome = probe("hvd_gan.checks.loading", local_rank)
     steps = outcome.results
     findings = [
         _python(),
@@ -36,7 +36,8 @@ def check_installed(launched: bool) -> tuple[list[Finding], dict[str, Any]]:
         *_as_installed(steps),
         *_as_tested(steps),
     ]
-    return findings, steps.get("tensorflow", {})
+    gpu = steps.get("gpu", {"error": outcome.how if outcome.phase == "gpu" else ""})
+    return findings, {**steps.get("tensorflow", {}), "gpu_error": gpu.get("error", "")}
 
 
 def _python() -> Finding:

@@ -12,11 +12,14 @@ from hvd_gan.checks.probe import Report
 
 
 def main(report: Report, argument: Any) -> int:
-    """Reports {step: facts} or {step: {"error": ...}} for each step. Always 0."""
+    """Reports {step: facts} or {step: {"error": ...}} for each step. Always 0.
+
+    `argument` is this process's local rank.
+    """
     for step, load in STEPS.items():
         report(phase=step)
         try:
-            facts = load()
+            facts = load(argument)
         # Whatever an import raises, SystemExit too, is what we are here to see.
         except BaseException as error:
             first = _first_cause(error)
@@ -35,7 +38,7 @@ def mpi_libraries() -> list[str]:
     return sorted(set(re.findall(r"/\S*/libmpi(?:ch)?\.so\S*", maps)))
 
 
-def load_mpi4py() -> dict[str, Any]:
+def load_mpi4py(_: int = 0) -> dict[str, Any]:
     """Imports mpi4py without starting MPI."""
     import mpi4py
 
@@ -49,16 +52,18 @@ def load_mpi4py() -> dict[str, Any]:
     }
 
 
-def _numpy() -> dict[str, Any]:
+def _numpy(_: int) -> dict[str, Any]:
     import numpy as np
 
     return {"version": np.__version__, "sum": float(np.ones(3).sum())}
 
 
-def _tensorflow() -> dict[str, Any]:
+def _tensorflow(_: int) -> dict[str, Any]:
     import tensorflow as tf
 
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session, tf.device("CPU:0"):
+    # Without GPUs: a session takes the memory of all that it may see.
+    config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
         session.run(tf.constant(1.0) + 1.0)
     return {
         "version": tf.__version__,
@@ -67,7 +72,23 @@ def _tensorflow() -> dict[str, Any]:
     }
 
 
-def _horovod() -> dict[str, Any]:
+def _gpu(local_rank: int) -> dict[str, Any]:
+    """Computes on the GPU that this rank will have, with as little of its memory as may be."""
+    import tensorflow as tf
+
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        config = tf.compat.v1.ConfigProto()
+        config.gpu_options.allow_growth = True
+        config.gpu_options.visible_device_list = str(local_rank % len(gpus))
+        with tf.Graph().as_default(), tf.device("GPU:0"):
+            one = tf.ones([8, 8])
+            with tf.compat.v1.Session(config=config) as session:
+                session.run(tf.matmul(one, one))
+    return {}
+
+
+def _horovod(_: int) -> dict[str, Any]:
     import horovod
     import horovod.tensorflow as hvd
 
@@ -80,7 +101,7 @@ def _horovod() -> dict[str, Any]:
     }
 
 
-def _package() -> dict[str, Any]:
+def _package(_: int) -> dict[str, Any]:
     importlib.import_module("hvd_gan.training")
     return {}
 
@@ -96,9 +117,10 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-STEPS: dict[str, Callable[[], dict[str, Any]]] = {
+STEPS: dict[str, Callable[[int], dict[str, Any]]] = {
     "numpy": _numpy,
     "tensorflow": _tensorflow,
+    "gpu": _gpu,
     "horovod": _horovod,
     "mpi4py": load_mpi4py,
     "package": _package,

@@ -10,6 +10,7 @@ from hvd_gan.checks.findings import (
     Finding,
     Severity,
     error,
+    exit_code,
     from_plain,
     has_errors,
     ok,
@@ -33,6 +34,9 @@ def main(report: Report, argument: Any) -> int:
 
     def job(world: World) -> int:
         report(rank=world.rank, host=world.host)
+        local = exit_code(from_plain(values) for values in argument["findings"])
+        # What is not well on one rank makes all of them end with the same code.
+        report(code=max(world.gather(local)))
         findings: list[Finding] = []
 
         def add(phase: str, more: Sequence[Finding]) -> None:

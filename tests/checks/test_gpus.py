@@ -11,9 +11,11 @@ TWO = ["GPU 0: NVIDIA H100", "GPU 1: NVIDIA H100"]
 SEEN = ["/physical_device:GPU:0", "/physical_device:GPU:1"]
 
 
-def check(there=TWO, visible=None, seen=SEEN, cuda=True, ranks=1, problem=""):
+def check(there=TWO, visible=None, seen=SEEN, cuda="12.9", ranks=1, problem="", failure=""):
     gpus = {"names": list(there), "problem": problem}
-    return check_gpus(facts(gpus=gpus, cuda_visible=visible), seen, cuda, ranks)
+    tensorflow = {} if seen is None else {"gpus": seen, "cuda": cuda}
+    tensorflow["gpu_error"] = failure
+    return check_gpus(facts(gpus=gpus, cuda_visible=visible), tensorflow, ranks)
 
 
 def test_gpus_that_tensorflow_sees_are_well():
@@ -43,6 +45,7 @@ def test_a_variable_that_names_gpus_is_well(visible):
         ("error", "sees 2 for 4 ranks", "at most 2 ranks", {"ranks": 4}),
         ("error", "version mismatch", "restart", {"problem": "NVML: version mismatch"}),
         ("note", "2 here", "mend TensorFlow", {"seen": None}),
+        ("error", "fails: out of memory", "nvidia-smi", {"failure": "out of memory"}),
     ],
 )
 def test_a_fault_is_found_with_its_cure(severity, words, cure, case):
