@@ -78,8 +78,8 @@ def _mpirun(library: str, banner: str, launched: bool) -> Iterator[Finding]:
     beside = _beside(library)
     cure = f"export PATH={beside}:$PATH" if beside else "put your MPI's bin folder on the PATH"
     if program is None:
-        if shutil.which("srun"):
-            yield note("mpirun", "not on the PATH; srun is", cure)
+        if shutil.which("srun") and "SLURM_JOB_ID" in os.environ:
+            yield note("mpirun", "not on the PATH; srun is, in this Slurm job", cure)
         else:
             yield wrong("mpirun", "not on the PATH", cure)
         return
