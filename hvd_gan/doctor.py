@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -27,6 +28,7 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument(
         "--quick", action="store_true", help="leave the network and the trial training out"
     )
+    arguments.add_argument("--nic", help="the network interface that ranks are to use, as in train")
     arguments.add_argument("--json", action="store_true", help="print a list of findings as JSON")
     return arguments
 
@@ -37,6 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     if sys.version_info < (3, 11):  # noqa: UP036 - a checkout may be run with any Python
         return _too_old(options.json)
+    if options.nic is not None:
+        # For the processes that the checks start.
+        os.environ["HVD_GAN_NIC"] = options.nic
     if options.hosts is None:
         from hvd_gan.checks.here import check_here
 

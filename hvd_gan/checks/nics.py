@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hvd_gan.checks.findings import Finding, ok, warning
+from hvd_gan.checks.findings import Finding, error, ok, warning
 
 Nic = Mapping[str, Any]
 
@@ -54,6 +54,8 @@ def describe(nic: Nic) -> str:
 def check_nics(facts: Mapping[str, Any]) -> Finding:
     """Which interface would carry ranks' traffic to other hosts, and which could not."""
     good = fit(facts["nics"])
+    if chosen := facts["chosen_nic"]:
+        return _check_chosen(chosen, facts["nics"], good)
     bad = ", ".join(describe(nic) for nic in facts["nics"] if unfit(nic))
     rest = f"; unfit: {bad}" if bad else ""
     if not good:
@@ -67,3 +69,15 @@ def check_nics(facts: Mapping[str, Any]) -> Finding:
     names = ", ".join(describe(nic) for nic in good)
     several = f"; --nic {good[0]['name']} would choose the first" if len(good) > 1 else ""
     return ok("nics", names + several + rest)
+
+
+def _check_chosen(chosen: str, nics: Iterable[Nic], good: Iterable[Nic]) -> Finding:
+    """Whether the interface that HVD_GAN_NIC names is there and fit."""
+    names = ", ".join(nic["name"] for nic in good) or "none here, so unset it"
+    cure = f"name one that leads to the other hosts: {names}"
+    found = next((nic for nic in nics if nic["name"] == chosen), None)
+    if found is None:
+        return error("nics", f"{chosen}, which was chosen, is not on this host", cure)
+    if reason := unfit(found):
+        return error("nics", f"{chosen}, which was chosen, leads to no other host: {reason}", cure)
+    return ok("nics", f"{describe(found)}, as chosen")

@@ -49,6 +49,7 @@ def survey() -> dict:
         "infiniband": sorted(path.name for path in Path("/sys/class/infiniband").glob("*")),
         "nics": nics(),
         "default_nic": default_nic(),
+        "chosen_nic": os.environ.get("HVD_GAN_NIC"),
         "own_address": resolve(socket.gethostname()),
         "gpus": gpus(),
         "cuda_visible": os.environ.get("CUDA_VISIBLE_DEVICES"),

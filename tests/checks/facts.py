@@ -26,6 +26,7 @@ HEALTHY = {
     "infiniband": [],
     "nics": [ETH0],
     "default_nic": "eth0",
+    "chosen_nic": None,
     "own_address": "10.0.0.1",
     "gpus": {"names": [], "problem": ""},
     "cuda_visible": None,

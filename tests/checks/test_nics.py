@@ -37,3 +37,15 @@ def test_the_finding_names_what_would_be_taken_and_what_is_unfit():
     finding = check_nics(facts(nics=nics, default_nic="eth0"))
     assert finding.detail.startswith("eth0 10.0.0.1/24 10 Gbit/s, ib0 10.1.0.1/24 100 Gbit/s")
     assert "--nic eth0" in finding.detail and "docker0 (containers' bridge)" in finding.detail
+
+
+def test_a_chosen_interface_has_to_be_there_and_fit():
+    nics = [nic("docker0", "172.17.0.1"), nic("eth0"), nic("ib0", "10.1.0.1")]
+
+    def chosen(name):
+        return check_nics(facts(nics=nics, chosen_nic=name))
+
+    assert chosen("ib0").severity == "ok" and chosen("ib0").detail.startswith("ib0 10.1.0.1")
+    for name, words in (("eth7", "not on this host"), ("docker0", "containers' bridge")):
+        assert chosen(name).severity == "error" and words in chosen(name).detail
+        assert "eth0, ib0" in chosen(name).cure

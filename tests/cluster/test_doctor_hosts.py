@@ -103,7 +103,7 @@ def test_a_clock_that_is_wrong_is_found(two_hosts, tmp_path):
 
 @pytest.mark.slow
 def test_ranks_on_two_hosts_are_compared(two_hosts):
-    ranks = ("-np", "2", "-H", "hv1:1,hv2:1", "--network-interfaces", "eth0")
+    ranks = ("--gloo", "-np", "2", "-H", "hv1:1,hv2:1", "--network-interfaces", "eth0")
     command = (sys.executable, "-m", "hvd_gan.doctor", "--json", "--quick")
     settings = {**environment(), "PYTHONPATH": str(ROOT)}
     done = two_hosts[0].run(
