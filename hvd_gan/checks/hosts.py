@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from hvd_gan.checks import report
+from hvd_gan.checks.daemons import check_daemon
 from hvd_gan.checks.findings import Finding, Severity, error, exit_code, note, ok, warning
 from hvd_gan.checks.machine import check_machine, usable_cores
 from hvd_gan.checks.ranks import CLOCK_TOLERANCE, first_difference
@@ -50,6 +51,9 @@ def check_hosts(hosts: Sequence[Host], as_json: bool) -> int:
             [finding.at(host=host.name) for finding in _check_host(host, visit, ours, offsets)]
             for host, visit in zip(hosts, visits, strict=True)
         ]
+        for finding, visit in zip(pool.map(_daemon, reached), reached, strict=True):
+            if finding:
+                findings[visits.index(visit)].append(finding.at(host=visit.host.name))
         between = check_routes(reached, pool) if len(reached) > 1 else []
     if not as_json:
         for host, theirs in zip(hosts, findings, strict=True):
@@ -69,6 +73,11 @@ def _visit(host: Host) -> Visit | Unreachable:
         return Visit(host)
     except Unreachable as problem:
         return problem
+
+
+def _daemon(visit: Visit) -> Finding | None:
+    """Launchers start ranks on their own machine without a daemon's help."""
+    return None if is_here(visit.host.name) else check_daemon(visit.host.name)
 
 
 def _clock_offset(visit: Visit) -> float | None:

@@ -17,7 +17,11 @@ def doctor(host, hosts: str, code: int, **variables: str) -> dict[tuple[str | No
     """Doctor, started on one host; its findings by host and name."""
     flags = ("-m", "hvd_gan.doctor", "--json", "--hosts", hosts)
     done = host.run(
-        sys.executable, *flags, cwd=ROOT, env={"PYTHONPATH": str(ROOT), **variables}, timeout=120
+        sys.executable,
+        *flags,
+        cwd=ROOT,
+        env={**environment(), "PYTHONPATH": str(ROOT), **variables},
+        timeout=200,
     )
     start = done.stdout.index("[\n")
     found = json.loads(done.stdout[start:])
@@ -34,6 +38,8 @@ def test_hosts_that_are_well_are_told_the_nic_that_reaches_all(three_hosts):
     found = doctor(one, "hv1:1,hv2:1,hv3:1", 0)
     for name in ("ssh", "python", "hvd_gan", "slots", "clock"):
         assert {found[f"hv{number}", name]["severity"] for number in (1, 2, 3)} == {"ok"}
+    assert ("hv1", "mpirun") not in found
+    assert found["hv2", "mpirun"]["severity"] == found["hv3", "mpirun"]["severity"] == "ok"
     network = found[None, "network"]
     assert network["severity"] == "ok"
     assert "use --nic eth0" in network["detail"]
@@ -99,6 +105,14 @@ def test_a_clock_that_is_wrong_is_found(two_hosts, tmp_path):
     found = doctor(two_hosts[0], "hv1:1,hv2:1", 1, PYTHONPATH=f"{tmp_path}:{ROOT}")
     assert "100.0" in found["hv2", "clock"]["detail"] and "NTP" in found["hv2", "clock"]["cure"]
     assert found["hv1", "clock"]["severity"] == "ok"
+
+
+def test_a_host_whose_mpi_cannot_be_started_is_named(two_hosts):
+    one, two = two_hosts
+    for daemon in BIN.glob("*prte*"):
+        two.run("mount", "--bind", "/dev/null", str(daemon), check=True)
+    finding = doctor(one, "hv1:1,hv2:1", 1)["hv2", "mpirun"]
+    assert "cannot start its daemon" in finding["detail"] and "--gloo" in finding["cure"]
 
 
 @pytest.mark.slow
