@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -134,6 +135,7 @@ def _failure(outcome: Outcome) -> Finding:
     if said:
         # "What is wrong; what to do", as all our errors are written.
         what, stop, cure = said[-1].removeprefix("hvd_gan: ").replace(". ", "; ", 1).partition("; ")
+        what = re.sub(r"^rank \d+ of \d+ on host \S+ failed: ", "", what)
         cure = cure if stop else "--verbose training shows more: python -m hvd_gan.train --verbose"
         return error(name, f"{what} (while {outcome.phase})", cure).at(rank, host)
     cure = "build anew what crashed or hung (./install.sh), or report it"
