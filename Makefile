@@ -21,7 +21,7 @@ test: setup
 	$(IN_ENVIRONMENT) ruff check .
 	$(IN_ENVIRONMENT) ruff format --check .
 	$(IN_ENVIRONMENT) mypy hvd_gan
-	$(IN_ENVIRONMENT) pytest -m "not chaos" $(TEST_ARGS)
+	$(IN_ENVIRONMENT) pytest -m "not chaos and not cluster" $(TEST_ARGS)
 
 chaos: setup
 	$(IN_ENVIRONMENT) pytest -m chaos $(TEST_ARGS)

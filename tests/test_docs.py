@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hvd_gan import audit, checkpoints, latent, train
+from hvd_gan import audit, checkpoints, doctor, latent, train
 from hvd_gan.config import Settings
 from hvd_gan.config_files import load, presets
 from tests.launch import ROOT, launch
@@ -23,6 +23,7 @@ PARSERS = {
     "audit": audit.parser,
     "latent": latent.parser,
     "checkpoints": checkpoints.parser,
+    "doctor": doctor.parser,
 }
 TAKES_SETTINGS = ("train", "audit")
 
