@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 
 from hvd_gan.cluster.launcher import EXIT_FILE, LAUNCHERS, RANK_VARIABLES
-from hvd_gan.cluster.network import launcher_environment
+from hvd_gan.cluster.network import launcher_environment, with_nic
 from hvd_gan.cluster.voice import say
 
 # What ends a job for good: done, refused, stopped early, interrupted.
@@ -51,7 +51,7 @@ class _Job:
     """One run of a launcher."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self._command = list(command)
+        self._command = with_nic(command, os.environ)
         self._pending: list[int] = []
         self.asked = False
 

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import socket
+from collections.abc import Mapping, Sequence
+
+import psutil
+
+from hvd_gan.cluster.launcher import LaunchError
 
 # The variable that names the interface.
 NIC = "HVD_GAN_NIC"
@@ -29,6 +34,21 @@ def choose_nic(nic: str | None) -> None:
             os.environ[variable] = nic
 
 
+def check_nic() -> None:
+    """Raises LaunchError if the chosen interface is none of this host's, or has no address."""
+    nic = os.environ.get(NIC)
+    if not nic:
+        return
+    there = psutil.net_if_addrs()
+    kinds = (socket.AF_INET, socket.AF_INET6)
+    if not any(entry.family in kinds for entry in there.get(nic, ())):
+        raise LaunchError(
+            f"--nic {nic}: host {socket.gethostname()} has no such network interface with an "
+            f"address; it has {', '.join(sorted(there))} (python -m hvd_gan.doctor --hosts says "
+            "which one reaches all hosts)"
+        )
+
+
 def launcher_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """What a launcher is started with: keepalives, and the interface that `NIC` names."""
     prefixes = ("OMPI_MCA_oob_tcp", "PRTE_MCA_oob_tcp")
@@ -37,3 +57,13 @@ def launcher_environment(environment: Mapping[str, str]) -> dict[str, str]:
     interfaces = dict.fromkeys((*LAYERS, *LAUNCHER_LAYERS), nic) if nic else {}
     # What the user has set stays.
     return {**keepalive, **{k: v for k, v in interfaces.items() if v}, **environment}
+
+
+def with_nic(command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """A launcher's command, told of the interface: horovodrun takes it by a flag alone."""
+    nic, flag = environment.get(NIC), "--network-interfaces"
+    named = any(word.startswith("--network-interface") for word in command)
+    for place, word in enumerate(command, start=1):
+        if nic and not named and word.rpartition("/")[2] in ("horovodrun", "horovod.runner.launch"):
+            return [*command[:place], flag, nic, *command[place:]]
+    return list(command)

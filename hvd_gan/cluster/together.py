@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import sys
 import threading
@@ -38,6 +39,8 @@ def run(
     `stall_timeout` seconds without progress on any rank.
     """
     world: World | None = None
+    # A crash in native code then says in which Python function it came.
+    faulthandler.enable()
     starting = _end_later(stall_timeout, "has not started")
     try:
         import_tensorflow(verbose)
