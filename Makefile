@@ -1,6 +1,7 @@
 # make setup   the environment, by install.sh, whose first lines name the variables it takes
 # make demo    a short run on two ranks; DEMO_ARGS="..." is appended
 # make test    linters, types and tests; TEST_ARGS="..." goes to pytest
+# make test-cluster   tests that need root: hosts, Slurm and images of their own
 # make clean   removes environments and caches; never what was trained
 
 ENVIRONMENT := $(shell TF='$(TF)' GPU='$(GPU)' VENV='$(VENV)' ./install.sh --where)
