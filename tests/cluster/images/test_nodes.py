@@ -57,12 +57,16 @@ def test_compose_file_trains_on_two_containers(storage, folder, tmp_path):
         ):
             _wait_for_ssh(node1, "node2")
             done = node1.run(*services["node1"]["command"], *FEW)
-            health = node1.run("ssh", "node2", "hvd-gan", "--help")
+            commands = node1.run("ssh", "node2", "hvd-gan", "--help")
+            check = storage.image("hvd-gan:ssh")["Healthcheck"]["Test"]
+            if " doctor " in commands.output:
+                health = node2.run(*check[1:])
+                assert health.code == 0, health.output
     assert done.code == 0, done.output
     assert "node1: rank 0" in done.output
     assert "node2: rank 1" in done.output
     assert (volumes["runs"] / "demo/checkpoints").is_dir()
-    assert health.code == 0, health.output
+    assert commands.code == 0, commands.output
 
 
 def test_each_container_has_a_host_key_of_its_own(storage, folder, tmp_path):
