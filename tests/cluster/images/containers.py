@@ -41,6 +41,7 @@ class Storage:
         """Runs buildah, which has to succeed, and returns what it says."""
         done = subprocess.run(
             self.command(*arguments),
+            env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -50,6 +51,11 @@ class Storage:
         )
         assert done.returncode == 0, done.stdout[-4000:]
         return done.stdout
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What buildah is started with: what a killed one leaves behind goes with the storage."""
+        return {**os.environ, "TMPDIR": str(self.folder)}
 
     def command(self, *arguments: str | Path) -> list[str]:
         """buildah's command line."""
@@ -149,6 +155,7 @@ class Container:
         """Starts it; what is left of it at the end is killed."""
         process = subprocess.Popen(
             self.command(*arguments),
+            env=self.storage.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
