@@ -1,15 +1,15 @@
 # make setup   the environment, by install.sh, whose first lines name the variables it takes
 # make demo    a short run on two ranks; DEMO_ARGS="..." is appended
 # make test    linters, types and tests; TEST_ARGS="..." goes to pytest
-# make test-cluster   tests that need root: hosts, Slurm and images of their own
 # make clean   removes environments and caches; never what was trained
+# make test-cluster   tests that need root: hosts, Slurm and images of their own
 
 ENVIRONMENT := $(shell TF='$(TF)' GPU='$(GPU)' VENV='$(VENV)' ./install.sh --where)
 BIN := $(ENVIRONMENT)/bin
 # Tests start ranks, with the mpirun and the Python of the environment.
 IN_ENVIRONMENT := PATH="$(BIN):$$PATH"
 
-.PHONY: setup demo test test-cluster clean
+.PHONY: setup demo test clean
 
 setup:
 	@./install.sh
@@ -21,11 +21,12 @@ test: setup
 	$(IN_ENVIRONMENT) ruff check .
 	$(IN_ENVIRONMENT) ruff format --check .
 	$(IN_ENVIRONMENT) mypy hvd_gan
-	$(IN_ENVIRONMENT) pytest -m "not cluster" $(TEST_ARGS)
-
-test-cluster: setup
-	$(IN_ENVIRONMENT) pytest -m cluster $(TEST_ARGS)
+	$(IN_ENVIRONMENT) pytest $(TEST_ARGS)
 
 clean:
 	rm -rf .venv .venv-* build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find hvd_gan tests -name __pycache__ -prune -exec rm -rf {} +
+
+.PHONY: test-cluster
+test-cluster: setup
+	$(IN_ENVIRONMENT) pytest -m cluster $(TEST_ARGS)
