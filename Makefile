@@ -3,6 +3,7 @@
 # make test    linters, types and tests; TEST_ARGS="..." goes to pytest
 # make chaos   every fault at every moment, and 30 kills at random over one run; about 15 minutes
 # make clean   removes environments and caches; never what was trained
+# make test-cluster   tests that need root: hosts, Slurm and images of their own
 
 ENVIRONMENT := $(shell TF='$(TF)' GPU='$(GPU)' VENV='$(VENV)' ./install.sh --where)
 BIN := $(ENVIRONMENT)/bin
@@ -29,3 +30,7 @@ chaos: setup
 clean:
 	rm -rf .venv .venv-* build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find hvd_gan tests -name __pycache__ -prune -exec rm -rf {} +
+
+.PHONY: test-cluster
+test-cluster: setup
+	$(IN_ENVIRONMENT) pytest -m cluster $(TEST_ARGS)

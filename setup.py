@@ -55,6 +55,7 @@ setup(
         "tensorboard": ["tensorboard"],
         "test": [
             "hypothesis",
+            "jsonschema",
             "mypy",
             "pytest",
             "pytest-timeout",
