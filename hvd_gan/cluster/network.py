@@ -49,6 +49,18 @@ def check_nic() -> None:
         )
 
 
+def check_own_name() -> None:
+    """Raises LaunchError if this host does not know its own name: Gloo would abort the process."""
+    name = socket.gethostname()
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        raise LaunchError(
+            f"this host does not know its own name, {name}, which Horovod needs; add the line "
+            f"'127.0.1.1 {name}' to /etc/hosts, or install libnss-myhostname"
+        ) from None
+
+
 def launcher_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """What a launcher is started with: keepalives, and the interface that `NIC` names."""
     prefixes = ("OMPI_MCA_oob_tcp", "PRTE_MCA_oob_tcp")

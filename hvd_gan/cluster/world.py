@@ -14,7 +14,7 @@ from hvd_gan.cluster.device import Device, choose_gpu, quota, share_of_cores, us
 from hvd_gan.cluster.hub import Hub
 from hvd_gan.cluster.launcher import check_not_alone, stated_size
 from hvd_gan.cluster.lifeline import Lifeline
-from hvd_gan.cluster.network import NIC, check_nic
+from hvd_gan.cluster.network import NIC, check_nic, check_own_name
 from hvd_gan.cluster.voice import say
 from hvd_gan.cluster.wire import connect
 
@@ -101,7 +101,8 @@ def start(stall_timeout: float, elastic: bool = False) -> World:
     stall_timeout: seconds without any rank's progress after which the job is ended.
     elastic: Horovod's driver says who belongs to the job. Called again, when a rank was lost or has
         come, it starts Horovod anew; no rank then depends on the life of another.
-    Raises LaunchError if the launcher and Horovod disagree or a rank has no GPU.
+    Raises LaunchError if the launcher and Horovod disagree, or a GPU, the network interface or the
+    host's own name is missing.
     """
     import tensorflow as tf
 
@@ -117,6 +118,9 @@ def start(stall_timeout: float, elastic: bool = False) -> World:
         # No launcher: Gloo needs no MPI daemon to be alone.
         os.environ.setdefault("HOROVOD_CONTROLLER", "gloo")
         os.environ.setdefault("HOROVOD_CPU_OPERATIONS", "gloo")
+
+    if os.environ.get("HOROVOD_CONTROLLER") == "gloo":
+        check_own_name()
 
     import horovod.tensorflow as hvd
 
