@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from hvd_gan.cluster.activity import stacks
 from hvd_gan.cluster.roll import BEAT_SECONDS, Entry, Roll
 from hvd_gan.cluster.voice import say, say_last
 from hvd_gan.cluster.wire import (
@@ -28,8 +29,8 @@ from hvd_gan.cluster.wire import (
 EXIT_FAILED = 1
 # What falls over a rank that has died may be heard before that rank's end is.
 ECHO_SECONDS = 5.0
-# For the last words of all ranks. Open MPI gives them half a second from a rank's death.
-LAST_WORDS_SECONDS = 0.3
+# For the last words of all ranks, at most.
+LAST_WORDS_SECONDS = 2.0
 # How long rank 0 may take to finish a file that it writes.
 FINISH_SECONDS = 5.0
 LEAVE_SECONDS = 5.0
@@ -55,6 +56,8 @@ class Hub:
         self._last_words: dict[int, str] = {}
         self._echo: str | None = None
         self._concluded = False
+        self._verdict: str | None = None
+        self._everyone_spoke = asyncio.Event()
         self._everyone_left = threading.Event()
         threading.Thread(target=self._run, name="hub", daemon=True).start()
 
@@ -106,9 +109,10 @@ class Hub:
             beat = message["beat"]
             self._roll.entries[rank].hear(time.monotonic(), *beat)
         elif "stacks" in message:
-            self._last_words.setdefault(rank, message["stacks"])
+            if rank not in self._last_words:
+                self._take_last_words(rank, message["stacks"])
         elif "failed" in message:
-            self._last_words[rank] = message["traceback"]
+            self._take_last_words(rank, message["traceback"])
             text = f"{self._roll.name(rank)} failed: {message['failed']}"
             if not message["echo"]:
                 await self._conclude(text)
@@ -137,17 +141,30 @@ class Hub:
         # A checkpoint that rank 0 is writing is whole: let it be finished.
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self.undisturbed.acquire, True, FINISH_SECONDS)
+        self._verdict = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {cause}"
+        # Rank 0 is this process: its main thread may be stuck, and its time is short.
+        self._last_words.setdefault(0, stacks())
+        for rank in self._last_words:
+            self._write_last_words(rank)
         for writer in self._writers.values():
             writer.write(encode({"verdict": cause}))
-        await asyncio.sleep(LAST_WORDS_SECONDS)
-        if self.folder is not None:
-            with contextlib.suppress(OSError):
-                self._write_last_words(self.folder, cause)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._everyone_spoke.wait(), LAST_WORDS_SECONDS)
         os._exit(EXIT_FAILED)
 
-    def _write_last_words(self, folder: Path, cause: str) -> None:
-        folder.mkdir(exist_ok=True)
-        stamp = time.strftime("%Y-%m-%d %H:%M:%S")
-        for rank, words in self._last_words.items():
-            with (folder / f"rank-{rank}.txt").open("a", encoding="utf-8") as file:
-                file.write(f"{stamp} {cause}\n{self._roll.name(rank)}:\n{words.rstrip()}\n\n")
+    def _take_last_words(self, rank: int, words: str) -> None:
+        self._last_words[rank] = words
+        # After the verdict each is written as it comes: a launcher may end rank 0 at any moment.
+        if self._verdict is not None:
+            self._write_last_words(rank)
+        if self._writers.keys() <= self._last_words.keys():
+            self._everyone_spoke.set()
+
+    def _write_last_words(self, rank: int) -> None:
+        if self.folder is None:
+            return
+        words = self._last_words[rank].rstrip()
+        with contextlib.suppress(OSError):
+            self.folder.mkdir(exist_ok=True)
+            with (self.folder / f"rank-{rank}.txt").open("a", encoding="utf-8") as file:
+                file.write(f"{self._verdict}\n{self._roll.name(rank)}:\n{words}\n\n")

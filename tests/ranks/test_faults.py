@@ -121,7 +121,8 @@ def test_the_first_of_four_ranks_to_fail_is_named_and_the_same_command_goes_on(l
     assert "failed: RuntimeError: a wire was cut" in fault.done.last_line
     words = {rank: (fault.run / f"log/rank-{rank}.txt").read_text() for rank in range(4)}
     assert "in fault\n" in words[2] and "RuntimeError: a wire" in words[2]
-    assert all("Thread MainThread" in words[rank] for rank in (0, 1, 3))
+    # Where they stood, or what they fell over when rank 2 had gone.
+    assert all("Thread MainThread" in words[rank] or "Traceback" in words[rank] for rank in words)
     assert int(values(fault.run)["hvd_gan/steps"]) == 2
     assert train(launcher, 4, fault.run, *SETTINGS).code == 0
     assert int(values(fault.run)["hvd_gan/steps"]) == 12
