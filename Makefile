@@ -8,7 +8,7 @@ BIN := $(ENVIRONMENT)/bin
 # Tests start ranks, with the mpirun and the Python of the environment.
 IN_ENVIRONMENT := PATH="$(BIN):$$PATH"
 
-.PHONY: setup demo test clean
+.PHONY: setup demo test test-cluster clean
 
 setup:
 	@./install.sh
@@ -20,7 +20,10 @@ test: setup
 	$(IN_ENVIRONMENT) ruff check .
 	$(IN_ENVIRONMENT) ruff format --check .
 	$(IN_ENVIRONMENT) mypy hvd_gan
-	$(IN_ENVIRONMENT) pytest $(TEST_ARGS)
+	$(IN_ENVIRONMENT) pytest -m "not cluster" $(TEST_ARGS)
+
+test-cluster: setup
+	$(IN_ENVIRONMENT) pytest -m cluster $(TEST_ARGS)
 
 clean:
 	rm -rf .venv .venv-* build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
