@@ -1,4 +1,4 @@
-"""Hosts for the tests of this folder. Where there can be none, a test is skipped with the reason."""
+"""Hosts for the tests of this folder; where there can be none, a test says so and is skipped."""
 
 from __future__ import annotations
 
