@@ -278,6 +278,28 @@ install_wheels() {
     quietly "installing $what" pip install --no-deps --no-index --force-reinstall "$wheels"/*.whl
 }
 
+# The environment's own mpirun and horovodrun let ranks save before Ctrl-C ends them, which the real
+# ones do not: hvd_gan/launching.py.
+wrap_launchers() {
+    local real=$VENV/bin/mpiexec
+    ! system_mpi || real=$mpi_bin/mpirun
+    launcher mpirun "'$real'"
+    launcher horovodrun "'$VENV/bin/python', '-m', 'horovod.runner.launch'"
+}
+
+launcher() { # NAME COMMAND
+    cat >"$VENV/bin/$1" <<PYTHON
+#!$VENV/bin/python
+"""Written by hvd_gan's install.sh."""
+import sys
+
+from hvd_gan.launching import supervise
+
+sys.exit(supervise([$2, *sys.argv[1:]]))
+PYTHON
+    chmod 755 "$VENV/bin/$1"
+}
+
 # Fails unless Horovod loads, with MPI and Gloo, and mpi4py uses the same MPI library.
 check_environment() {
     env -u PYTHONPATH -u PYTHONHOME TF_CPP_MIN_LOG_LEVEL=2 "$VENV/bin/python" - <<'PYTHON'
@@ -357,6 +379,7 @@ main() {
         step "Installing TensorFlow $TF and the other packages, with $mpi_title"
         install_packages
         install_wheels
+        wrap_launchers
         step "Checking that they work together"
         quietly "loading Horovod (to build it anew, remove $wheels)" check_environment
         printf '%s\n' "$made_for" "$filled_by" >"$stamp"

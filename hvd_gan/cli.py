@@ -8,6 +8,7 @@ import sys
 COMMANDS = {
     "train": "train a staged GAN, or go on with a run",
     "latent": "look at a VAE-GAN's latent space: samples, reconstructions, walks, attributes",
+    "launch": "start mpirun or horovodrun, again if the job fails",
     "audit": "show what each stage would train, and train nothing",
 }
 

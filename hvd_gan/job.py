@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from hvd_gan.cluster.stopping import StopRequest
 from hvd_gan.cluster.world import World
 from hvd_gan.config import Settings
 from hvd_gan.config_files import Layer
@@ -15,13 +16,14 @@ from hvd_gan.screen import Screen
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line asked for."""
+    """What the command line asked for, and whether the job is asked to stop early."""
 
     preset: str | None
     files: tuple[Path, ...]
     overrides: tuple[str, ...]
     run: Path
     fresh: bool
+    stop: StopRequest
 
 
 @dataclass(frozen=True)

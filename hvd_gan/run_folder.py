@@ -41,6 +41,11 @@ class RunFolder:
         return self.path / "log.txt"
 
     @property
+    def last_words(self) -> Path:
+        """Tracebacks of failed jobs, a file a rank."""
+        return self.path / "log"
+
+    @property
     def metrics(self) -> Path:
         """A line of JSON every few steps."""
         return self.path / "metrics.jsonl"

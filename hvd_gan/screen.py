@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hvd_gan.cluster.launcher import launcher_pid, shows_on_terminal
+from hvd_gan.cluster.voice import say_in_the_end
 
 PLAIN_WIDTH = 78
 # Launchers put a tag before each line: with it, a line of ours still fits into 80 columns.
@@ -38,6 +39,12 @@ class Screen:
         """Prints a line and logs it."""
         self.console.print(line, soft_wrap=True, markup=False)
         self.log(line)
+
+    def say_last(self, line: str) -> None:
+        """Logs a line, and prints it where it stays the last one when the launcher has ended."""
+        self.log(line)
+        if self._speaks:
+            say_in_the_end(line)
 
     def table(self, table: Table) -> None:
         """Prints a table and logs it."""

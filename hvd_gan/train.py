@@ -9,6 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hvd_gan.cluster import together
+from hvd_gan.cluster.hub import EXIT_FAILED
+from hvd_gan.cluster.network import NIC, choose_nic
+from hvd_gan.cluster.stopping import EXIT_STOPPED, StopRequest
+from hvd_gan.cluster.together import EXIT_REFUSED, STALL_TIMEOUT
 from hvd_gan.cluster.world import World
 
 
@@ -17,7 +21,9 @@ def parser() -> argparse.ArgumentParser:
     arguments = argparse.ArgumentParser(
         prog="python -m hvd_gan.train",
         description=__doc__,
-        epilog="A run is resumed by the same command. Without --preset and --config: the demo.",
+        epilog="A run is resumed by the same command. Without --preset and --config: the demo. "
+        f"Exit codes: 0 trained; {EXIT_FAILED} failed; {EXIT_REFUSED} refused; {EXIT_STOPPED} "
+        "stopped early with all saved (SIGTERM or SIGUSR1 to any rank, Ctrl-C, --max-time).",
     )
     arguments.add_argument("--preset", help="settings that come with the package: demo, glcic, ...")
     arguments.add_argument("--config", type=Path, help="a YAML file of settings, over the preset")
@@ -27,11 +33,41 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument(
         "--init-from", metavar="RUN[:STEP]", help="start a new run from another run's weights"
     )
+    arguments.add_argument(
+        "--max-time",
+        type=duration,
+        metavar="TIME",
+        help="save and stop before: 2:00:00, 90m",
+    )
+    arguments.add_argument(
+        "--stall-timeout",
+        type=duration,
+        default=STALL_TIMEOUT,
+        metavar="TIME",
+        help=f"end the job when no rank gets on for so long (default: {STALL_TIMEOUT:g} s)",
+    )
+    arguments.add_argument(
+        "--nic", help=f"the network interface between hosts, for every layer (or {NIC})"
+    )
     arguments.add_argument("--verbose", action="store_true", help="let TensorFlow talk")
     arguments.add_argument(
         "overrides", nargs="*", metavar="key=value", help="settings: stages.joint.steps=500"
     )
     return arguments
+
+
+def duration(text: str) -> float:
+    """Seconds: 90, 90s, 15m, 3h, 2d, or as clocks have it, 15:00 and 2:00:00."""
+    units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+    if ":" in text:
+        seconds = 0.0
+        for part in text.split(":"):
+            seconds = 60 * seconds + int(part)
+    else:
+        seconds = float(text.rstrip("smhd")) * units.get(text[-1:], 1)
+    if not 0 < seconds < float("inf"):
+        raise ValueError(text)
+    return seconds
 
 
 def init_setting(text: str) -> str:
@@ -45,6 +81,9 @@ def init_setting(text: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parses the command line and trains. Returns the exit code."""
     options = parser().parse_intermixed_args(arguments)
+    stop = StopRequest(options.max_time)
+    stop.listen()
+    choose_nic(options.nic)
 
     def job(world: World) -> int:
         from hvd_gan.job import Request
@@ -61,10 +100,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             overrides.append(f"init={init_setting(options.init_from)}")
         run = options.run or Path("runs", options.config.stem if options.config else str(preset))
         files = (options.config,) if options.config else ()
-        request = Request(preset, files, tuple(overrides), run, options.fresh)
+        request = Request(preset, files, tuple(overrides), run, options.fresh, stop)
         return run_training(request, world)
 
-    return together.run(job, options.verbose)
+    return together.run(job, options.verbose, options.stall_timeout)
 
 
 if __name__ == "__main__":

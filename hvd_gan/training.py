@@ -9,6 +9,7 @@ import random
 import tensorflow as tf
 
 from hvd_gan import head
+from hvd_gan.cluster.stopping import EXIT_STOPPED
 from hvd_gan.cluster.world import AgreedError, World
 from hvd_gan.config import Settings
 from hvd_gan.config_files import Layer, load
@@ -30,8 +31,9 @@ from hvd_gan.watching import Watched, make_monitors
 
 
 def run_training(request: Request, world: World) -> int:
-    """Trains what the request asks for, or what is left of it. Returns 0.
+    """Trains what the request asks for, or what is left of it.
 
+    Returns 0, or EXIT_STOPPED if it was asked to stop early and has saved where it was.
     Raises AgreedError for a mistake in the request, on all ranks.
     """
     job = _prepare(request, world)
@@ -41,6 +43,7 @@ def run_training(request: Request, world: World) -> int:
         tf.config.experimental.enable_op_determinism()
     config = world.on_all(lambda: session_config(world.device, job.settings))
     with tf.Graph().as_default():
+        world.beat("the building of the graph")
         tf.compat.v1.set_random_seed(job.settings.seed)
         # Keras draws the seeds of its layers from Python's own generator.
         random.seed(job.settings.seed)
@@ -55,18 +58,39 @@ def run_training(request: Request, world: World) -> int:
         check_same_graph(program, world)
         inference = Inference(model.build, model_settings, feed.tensors, config)
         with tf.compat.v1.Session(config=config) as session:
+            world.beat("the broadcast of the variables")
             start = _start(job, program, checkpoints, session)
             head.show(job.screen, world, job.settings, job.folder, program.ledger, start)
             watched = Watched(job, program, checkpoints, inference, session, feed, start)
             monitors = make_monitors(watched)
             try:
-                train(program, session, feed, job.settings, monitors)
+                wanted = request.stop.wanted
+                done = train(program, session, feed, job.settings, monitors, wanted)
             finally:
                 for monitor in monitors:
                     monitor.close()
+            step = progress(program, session).run
+    if not done:
+        return _stopped_early(request, job, step)
     if world.is_root:
         head.show_results(job.screen, job.folder)
     return 0
+
+
+def _stopped_early(request: Request, job: Job, step: int) -> int:
+    """Says who asked for it. A collective: all ranks have agreed to stop after the same step."""
+    reasons = job.world.gather(request.stop.reason)
+    rank, reason = next(found for found in enumerate(reasons) if found[1] is not None)
+    by = (
+        reason
+        if job.world.size == 1 or reason.startswith("-")
+        else (f"{reason} to rank {rank} on host {job.world.members[rank]}")
+    )
+    job.screen.say_last(
+        f"stopped by {by} after step {step}, which is saved in {job.folder.path}; "
+        "the same command goes on"
+    )
+    return EXIT_STOPPED
 
 
 def _prepare(request: Request, world: World) -> Job:
@@ -78,16 +102,18 @@ def _prepare(request: Request, world: World) -> Job:
 
     settings, layer, folder = world.on_root(resolve)
     data = settings.data
+    world.beat("the opening of the images")
     images = world.on_all(lambda: open_source(data, "train"))
     held_out = world.on_all(lambda: open_source(data, "held_out"))
     for source in (images, held_out):
         _check_same_images(world, source)
     if data.mean_color is None:
         threads = world.device.threads
-        color = world.on_root(lambda: mean_color(images, threads=threads))
+        color = world.on_root(lambda: mean_color(images, threads=threads, beat=world.beat))
         data = data.model_copy(update={"mean_color": color})
         settings = settings.model_copy(update={"data": data})
     world.on_root(lambda: save_settings(folder, settings))
+    world.lifeline.keep_last_words_in(folder.last_words)
     screen = Screen(world.is_root)
     screen.open_log(folder.log)
     return Job(world, screen, settings, layer, folder, images, held_out)

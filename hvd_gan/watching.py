@@ -12,6 +12,7 @@ from hvd_gan.data.watch import DataWatch
 from hvd_gan.engine.checkpoints import Checkpoints
 from hvd_gan.engine.inference import Inference
 from hvd_gan.engine.monitors.evaluation import Evaluation, Results, evaluate
+from hvd_gan.engine.monitors.heartbeat import Heartbeat
 from hvd_gan.engine.monitors.metrics import Events, Metrics, MetricsFile
 from hvd_gan.engine.monitors.monitor import Monitor, Report
 from hvd_gan.engine.monitors.progress import Bar, Lines
@@ -52,7 +53,8 @@ def make_monitors(run: Watched) -> list[Monitor]:
 def _collective(run: Watched, writers: _Writers | None) -> list[Monitor]:
     job, settings, world = run.job, run.job.settings, run.job.world
     monitors: list[Monitor] = [
-        DataWatch(run.feed, len(job.images), settings.data, world, job.screen.say)
+        Heartbeat(world.beat),
+        DataWatch(run.feed, len(job.images), settings.data, world, job.screen.say),
     ]
     if settings.verify:
         monitors.append(Verify(run.program, run.session, world))
@@ -127,5 +129,6 @@ class _Writers:
             "ranks": job.world.size,
             "images": job.images.fingerprint(),
         }
-        path = run.checkpoints.save(run.session, report.step, state)
+        with job.world.lifeline.undisturbed():
+            path = run.checkpoints.save(run.session, report.step, state)
         job.screen.log(f"checkpoint {path.name}")

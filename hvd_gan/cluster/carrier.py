@@ -6,7 +6,6 @@ comes from a file or from outside passes here unparsed.
 
 from __future__ import annotations
 
-import os
 import pickle
 from typing import Any, Protocol
 
@@ -22,9 +21,6 @@ class Carrier(Protocol):
     def gather(self, value: Any) -> list[Any]:
         """Every rank's value in the order of the ranks, on every rank."""
 
-    def abort(self, code: int) -> None:
-        """Ends this process at once, and with it the job. Does not return."""
-
 
 class MpiCarrier:
     """mpi4py, on the MPI that Horovod initialised and finalises."""
@@ -37,7 +33,6 @@ class MpiCarrier:
         from mpi4py import MPI
 
         # A communicator of our own: Horovod's background thread talks on its own at the same time.
-        self._world = MPI.COMM_WORLD
         self._ranks = MPI.COMM_WORLD.Dup()
 
     def broadcast(self, value: Any) -> Any:
@@ -45,10 +40,6 @@ class MpiCarrier:
 
     def gather(self, value: Any) -> list[Any]:
         return self._ranks.allgather(value)
-
-    def abort(self, code: int) -> None:
-        self._world.Abort(code)
-        os._exit(code)
 
 
 class HorovodCarrier:
@@ -78,7 +69,3 @@ class HorovodCarrier:
         lengths, everything = self._session.run((self._lengths, self._all), {self._bytes: payload})
         parts = np.split(everything, np.cumsum(lengths)[:-1])
         return [pickle.loads(part.tobytes()) for part in parts]
-
-    def abort(self, code: int) -> None:
-        # The launcher ends the other ranks when one has exited with an error.
-        os._exit(code)

@@ -12,6 +12,10 @@ LAUNCHERS = {"mpirun", "mpiexec", "prterun", "orterun", "horovodrun"}
 # The number of processes, as the launchers state it: Open MPI's mpirun, MPICH's and Slurm's PMI,
 # srun (only inside a job step: a batch script has SLURM_NTASKS too), horovodrun with Gloo.
 SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "HOROVOD_SIZE")
+RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "HOROVOD_RANK")
+
+# Names a file in which rank 0 leaves its exit code, for a supervisor whose launcher loses it.
+EXIT_FILE = "HVD_GAN_EXIT_FILE"
 
 
 class LaunchError(Exception):
@@ -29,6 +33,31 @@ def stated_size(environment: Mapping[str, str] = os.environ) -> tuple[int, str]:
         if value.isdigit():
             stated.append((int(value), variable))
     return max(stated, key=lambda entry: entry[0])
+
+
+def stated_rank(environment: Mapping[str, str] = os.environ) -> int | None:
+    """The rank that a launcher states for this process; None without a launcher."""
+    if stated_size(environment) == (1, ""):
+        return None
+    for variable in RANK_VARIABLES:
+        if environment.get(variable, "").isdigit():
+            return int(environment[variable])
+    return None
+
+
+def is_supervised() -> bool:
+    """Whether a supervisor on this host waits for rank 0's exit code."""
+    # On another host than the supervisor's there is no such file.
+    return os.path.exists(os.environ.get(EXIT_FILE, ""))
+
+
+def leave_exit_code(code: int) -> bool:
+    """Tells the supervisor, if there is one, how the job has ended. For rank 0."""
+    if not is_supervised():
+        return False
+    with open(os.environ[EXIT_FILE], "w", encoding="utf-8") as file:
+        file.write(str(code))
+    return True
 
 
 def check_not_alone(size: int, environment: Mapping[str, str] = os.environ) -> None:

@@ -3,104 +3,121 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-import time
+import threading
 import traceback
 from collections.abc import Callable
+from typing import NoReturn
 
-from hvd_gan.cluster.launcher import LaunchError, launcher_pid
+from hvd_gan.cluster.activity import doing
+from hvd_gan.cluster.hub import EXIT_FAILED
+from hvd_gan.cluster.launcher import LaunchError, leave_exit_code, stated_rank
 from hvd_gan.cluster.quiet import import_tensorflow
+from hvd_gan.cluster.voice import say_in_the_end, say_last
 from hvd_gan.cluster.world import AgreedError, World, start
 
-EXIT_FAILED = 1
 EXIT_REFUSED = 2
-
-# A rank whose partner died sees a Horovod error soon after; the launcher ends it within this time.
-GRACE_SECONDS = 8.0
-
-# Speaks after the launcher's own many lines: waits for its end, 10 s at most.
-LAST_WORD = """
-n=0
-while kill -0 "$1" 2>/dev/null && [ $n -lt 200 ]; do sleep 0.05; n=$((n+1)); done
-printf '%s\\n' "$2"
-"""
+STALL_TIMEOUT = 120.0
+CURE = "if it only needs longer, raise --stall-timeout"
+# When ranks wait for one that does not come, that one is to speak first.
+WAITING_SECONDS = 3.0
+# From the end of the job to the end of the process.
+LEAVE_SECONDS = 60.0
 
 
-def run(job: Callable[[World], int], verbose: bool = False) -> int:
-    """Starts the world, runs `job` on it and returns its exit code.
+def run(
+    job: Callable[[World], int], verbose: bool = False, stall_timeout: float = STALL_TIMEOUT
+) -> int:
+    """Starts the world, runs `job` on it and returns its exit code, on all ranks together.
 
     An AgreedError is reported once, by rank 0; every rank then returns EXIT_REFUSED. Any other
-    exception is reported by the rank that raised it and ends all ranks, non-zero, at once.
+    exception, on any rank, ends all ranks at once with EXIT_FAILED; so does a rank that dies, and
+    `stall_timeout` seconds without progress on any rank.
     """
     world: World | None = None
+    starting = _end_later(stall_timeout, "has not started")
     try:
         import_tensorflow(verbose)
-        world = start()
+        world = start(stall_timeout)
+        starting.cancel()
+        code = _agreed(job, world)
+        # Every rank comes here, at its job's end or with the error that all have: none exits, and
+        # is taken for a failure, before the others are done.
+        told = world.broadcast(world.is_root and leave_exit_code(code))
+        world.gather(None)
+    except BaseException as error:
+        fail(world, error)
+    world.lifeline.leave()
+    _end_later(LEAVE_SECONDS, "has not ended")
+    # To a launcher, any other code than 0 is a failure that it has to talk about.
+    return 0 if told else code
+
+
+def _agreed(job: Callable[[World], int], world: World) -> int:
+    try:
         return job(world)
     except AgreedError as error:
-        assert world is not None
         if world.is_root:
-            message = f"hvd_gan: {error}"
-            print(message, file=sys.stderr, flush=True)
-            if world.size > 1:
-                _speak_last(message)
-        # All ranks raise it, so all meet here: none exits, and is taken for a failure, before
-        # rank 0 has spoken.
-        world.gather(None)
+            say_in_the_end(str(error))
         return EXIT_REFUSED
-    except BaseException as error:
-        if isinstance(error, SystemExit):
-            raise
-        fail(world, error)
-        return EXIT_FAILED
 
 
-def fail(world: World | None, error: BaseException) -> None:
-    """Reports an error of this rank and ends the job. Does not return if there are other ranks."""
-    if _is_echo(error):
-        # Give the launcher time to end this rank silently: the cause is another rank's.
-        time.sleep(GRACE_SECONDS)
-    if isinstance(error, LaunchError):
-        message = f"hvd_gan: {error}"
-    else:
+def fail(world: World | None, error: BaseException) -> NoReturn:
+    """Reports an error of this rank and ends the job. Does not return."""
+    what = _what(error)
+    if world is None:
+        if not isinstance(error, LaunchError):
+            traceback.print_exception(error)
+            what = f"{_who()} failed: {what}"
+        say_last(what)
+    elif not world.lifeline.report(error, what, _is_echo(error)):
         traceback.print_exception(error)
-        who = str(world) if world else "a rank that does not know its number yet"
-        what = " ".join(str(error).split()) or "no message"
-        message = f"hvd_gan: {who} failed: {type(error).__name__}: {what}"
-    print(message, file=sys.stderr, flush=True)
-    if world is None or world.size > 1:
-        _speak_last(message)
-        sys.stdout.flush()
-        if world:
-            world.carrier.abort(EXIT_FAILED)
-        os._exit(EXIT_FAILED)
+        say_last(f"{world} failed: {what}")
+    sys.stdout.flush()
+    os._exit(EXIT_FAILED)
+
+
+def _what(error: BaseException) -> str:
+    """An error on one line."""
+    text = " ".join(str(error).split())
+    if isinstance(error, LaunchError):
+        return text
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, SystemExit):
+        return f"the program left by sys.exit({error.code!r}) in mid-run"
+    return f"{type(error).__name__}: {text or 'no message'}"
 
 
 def _is_echo(error: BaseException) -> bool:
-    """True for the error that Horovod raises on a rank because another one is gone."""
+    """True for the error that Horovod or MPI raises on a rank because another one is gone."""
     text = str(error)
-    return "Horovod" in text and ("shut down" in text or "has failed" in text or "peer" in text)
+    horovod = "Horovod" in text and ("shut down" in text or "has failed" in text or "peer" in text)
+    return horovod or type(error).__module__.startswith("mpi4py")
 
 
-def _speak_last(message: str) -> None:
-    """Writes the message once more when the launcher has ended, to the launcher's own stderr.
+def _who() -> str:
+    """This rank, where Horovod has not told yet."""
+    rank = stated_rank()
+    return (
+        f"a rank on host {os.uname().nodename}"
+        if rank is None
+        else (f"rank {rank} on host {os.uname().nodename}")
+    )
 
-    mpirun and horovodrun print a dozen lines of their own after a rank has failed. Works where the
-    launcher runs on this host; on another one the first report stands above those lines.
-    """
-    launcher = launcher_pid()
-    if launcher is None:
-        return
-    try:
-        with open(f"/proc/{launcher}/fd/2", "ab", buffering=0) as screen:
-            subprocess.Popen(
-                ["/bin/sh", "-c", LAST_WORD, "last-word", str(launcher), message],
-                stdin=subprocess.DEVNULL,
-                stdout=screen,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-    except OSError:
-        # No /proc, or a screen that cannot be opened twice (a socket): the report above stands.
-        return
+
+def _end_later(seconds: float, finding: str) -> threading.Timer:
+    """Ends this process, non-zero, if it has not got on by then. Works before and after a hub."""
+
+    def end() -> None:
+        where = doing()
+        if not where:
+            threading.Event().wait(WAITING_SECONDS)
+        where = f"is in {where}" if where else "waits for the other ranks"
+        say_last(f"{_who()} {finding} in {seconds:g} s: it {where}; {CURE}")
+        os._exit(EXIT_FAILED)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    return timer

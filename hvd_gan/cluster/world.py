@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from hvd_gan.cluster.carrier import Carrier, HorovodCarrier, MpiCarrier
 from hvd_gan.cluster.device import Device, choose_gpu, quota, share_of_cores, usable_cores
+from hvd_gan.cluster.hub import Hub
 from hvd_gan.cluster.launcher import check_not_alone, stated_size
+from hvd_gan.cluster.lifeline import Lifeline
+from hvd_gan.cluster.network import NIC
+from hvd_gan.cluster.voice import say
+from hvd_gan.cluster.wire import connect
 
 Result = TypeVar("Result")
 
@@ -30,6 +36,7 @@ class World:
     device: Device
     members: tuple[str, ...]
     carrier: Carrier
+    lifeline: Lifeline
 
     @property
     def is_root(self) -> bool:
@@ -41,11 +48,23 @@ class World:
 
     def broadcast(self, value: Any) -> Any:
         """Rank 0's value. A collective: every rank calls it."""
-        return self.carrier.broadcast(value)
+        received = self.carrier.broadcast(value)
+        self.beat()
+        return received
 
     def gather(self, value: Any) -> list[Any]:
         """All ranks' values, in their order. A collective: every rank calls it."""
-        return self.carrier.gather(value)
+        gathered = self.carrier.gather(value)
+        self.beat()
+        return gathered
+
+    def beat(self, at: str | None = None) -> None:
+        """Says that this rank has got on, and where it is: "step 12 of stage joint".
+
+        To be called in everything that lasts: without a beat of any rank for the stall timeout,
+        the job counts as stuck and is ended.
+        """
+        self.lifeline.beat(at)
 
     def agree(self, flag: bool) -> bool:
         """True if the flag is true on any rank. A collective: every rank calls it."""
@@ -76,9 +95,10 @@ class World:
         return cast(Result, result)
 
 
-def start() -> World:
+def start(stall_timeout: float) -> World:
     """Initialises Horovod and finds this rank's place. Call once, after TensorFlow's import.
 
+    stall_timeout: seconds without any rank's progress after which the job is ended.
     Raises LaunchError if the launcher and Horovod disagree or a rank has no GPU.
     """
     import tensorflow as tf
@@ -87,6 +107,8 @@ def start() -> World:
     if not gpus:
         # With as many ranks as cores, busy waiting in MPI takes the cores from the compute.
         os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    # Until all ranks have come; afterwards Gloo only waits for ranks that are gone.
+    os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(math.ceil(stall_timeout)))
     if stated_size() == (1, ""):
         # No launcher: Gloo needs no MPI daemon to be alone.
         os.environ.setdefault("HOROVOD_CONTROLLER", "gloo")
@@ -103,7 +125,30 @@ def start() -> World:
     neighbours = [theirs for name, theirs in members if name == host]
     device = Device(choose_gpu(hvd.local_rank(), gpus), share_of_cores(cores, neighbours, quota()))
     hosts = tuple(name for name, _ in members)
-    return World(hvd.rank(), hvd.size(), hvd.local_rank(), host, device, hosts, carrier)
+    lifeline = _tie(carrier, hvd.rank(), hosts, stall_timeout)
+    return World(hvd.rank(), hvd.size(), hvd.local_rank(), host, device, hosts, carrier, lifeline)
+
+
+def _tie(carrier: Carrier, rank: int, hosts: Sequence[str], stall_timeout: float) -> Lifeline:
+    """Ties this rank to rank 0's hub. A collective: every rank comes here from `start`.
+
+    A rank that cannot reach the hub trains all the same, and rank 0 says what is lost by that.
+    """
+    hub = Hub(hosts, stall_timeout, os.environ.get(NIC)) if rank == 0 else None
+    invitation = carrier.broadcast(hub.invitation if hub else None)
+    wire, failure = None, None
+    here = ["127.0.0.1"] if hosts[rank] == hosts[0] else []
+    try:
+        wire = connect(invitation, rank, [*here, *invitation.addresses])
+    except OSError as error:
+        failure = str(error)
+    for other, finding in enumerate(carrier.gather(failure)):
+        if finding is not None and rank == 0:
+            say(
+                f"warning: rank {other} on host {hosts[other]} cannot reach rank 0 over TCP, so "
+                f"its faults may be noticed late; name a network interface by {NIC} ({finding})"
+            )
+    return Lifeline(rank, hosts[0], stall_timeout, wire, hub)
 
 
 def _attempt(function: Callable[[], Result]) -> tuple[Result | None, str | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -147,10 +147,16 @@ def _dataset(
     return dataset.batch(batch, drop_remainder=True).prefetch(2).with_options(options)
 
 
-def mean_color(source: Source, limit: int = 1000, threads: int = 1) -> tuple[float, float, float]:
+def mean_color(
+    source: Source,
+    limit: int = 1000,
+    threads: int = 1,
+    beat: Callable[[], None] = lambda: None,
+) -> tuple[float, float, float]:
     """The mean color of a source, RGB in [0, 1], rounded to 6 digits.
 
     The mean of the means of up to `limit` evenly spaced images; unreadable ones are left out.
+    `beat` is called after each image.
     Raises ConfigError if none can be read.
     """
     count = len(source)
@@ -162,6 +168,8 @@ def mean_color(source: Source, limit: int = 1000, threads: int = 1) -> tuple[flo
             return source.read(index).mean(axis=(0, 1)) / 255
         except Unreadable as finding:
             return finding
+        finally:
+            beat()
 
     with ThreadPoolExecutor(threads) as pool:
         found = list(pool.map(color, indices))

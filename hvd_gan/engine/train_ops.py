@@ -26,12 +26,17 @@ class TrainOp:
     report: scalars by name, fetched with `step`: `loss/NAME` averaged over ranks,
         `gradient_norm/UPDATE` after reduction and before clipping, `rate/UPDATE`. Equal on all
         ranks.
+    wish, stop: a float32 scalar to feed, 1 where this rank wants the run to stop; and the bool
+        scalar, fetched with `step` and equal on all ranks, whether any of them does. It rides on
+        the losses' collective, so that agreeing costs a step nothing.
     plateau: bool scalar, whether the stage should end now, with steps left.
     """
 
     accumulate: tf.Operation
     step: tf.Operation
     report: dict[str, tf.Tensor]
+    wish: tf.Tensor
+    stop: tf.Tensor
     plateau: tf.Tensor
 
 
@@ -80,21 +85,27 @@ def _make_train_op(
         accumulate = tf.group(*applied)
         with tf.control_dependencies([accumulate]):
             step = counters.advance(stage.name)
-        report = _mean_losses(turn)
+        wish = tf.compat.v1.placeholder_with_default(tf.constant(0.0), (), "wish")
+        report, stop = _mean_losses(turn, wish)
         plateau = tf.constant(False)
         if watch and f"loss/{watch.settings.loss}" in report:
             plateau = watch.observe(report[f"loss/{watch.settings.loss}"], counters.visit)
     for entry in gradients:
         report[f"gradient_norm/{entry.update.name}"] = entry.norm
         report[f"rate/{entry.update.name}"] = entry.rate
-    return TrainOp(accumulate, step, report, plateau)
+    return TrainOp(accumulate, step, report, wish, stop, plateau)
 
 
-def _mean_losses(turn: tuple[Update, ...]) -> dict[str, tf.Tensor]:
-    """Each loss of a turn, averaged over ranks in one small collective, fetched by every rank."""
+def _mean_losses(
+    turn: tuple[Update, ...], wish: tf.Tensor
+) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    """Each loss of a turn, averaged over ranks, and whether any rank has a wish: in one small
+    collective, fetched by every rank.
+    """
     losses = {term.name: term.loss for update in turn for term in update.terms}
-    means = tf.unstack(hvd.allreduce(tf.stack(list(losses.values())), op=hvd.Average))
-    return {f"loss/{name}": mean for name, mean in zip(losses, means, strict=True)}
+    means = hvd.allreduce(tf.stack([*losses.values(), wish]), op=hvd.Average)
+    *means, wishes = tf.unstack(means)
+    return {f"loss/{name}": mean for name, mean in zip(losses, means, strict=True)}, wishes > 0
 
 
 def _rate_factors(turn: tuple[Update, ...]) -> dict[str, tf.Tensor]:

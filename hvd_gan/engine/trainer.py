@@ -16,8 +16,9 @@ from hvd_gan.engine.resuming import progress
 from hvd_gan.engine.stages import Visit
 from hvd_gan.engine.train_ops import TrainOp
 
-# One step's reported values, and whether the stage has reached its plateau.
-Step = Callable[[], tuple[dict[str, float], bool]]
+# Makes a step, given whether this rank wants to stop. Returns the reported values, whether the
+# stage has reached its plateau, and whether any rank wants to stop.
+Step = Callable[[bool], tuple[dict[str, float], bool, bool]]
 
 
 def train(
@@ -26,11 +27,13 @@ def train(
     feed: Feed,
     settings: Settings,
     monitors: Sequence[Monitor],
-) -> None:
+    wants_to_stop: Callable[[], bool] = lambda: False,
+) -> bool:
     """Trains what is left of the schedule, from where the counters stand.
 
-    Every rank runs the same number of steps. Raises AgreedError, on all ranks at the same step,
-    when a loss or gradient is not finite.
+    Returns whether it was trained to its end: if any rank wants to stop, all do after the step
+    that they are in. Every rank runs the same number of steps. Raises AgreedError, on all ranks
+    at the same step, when a loss or gradient is not finite.
     """
     done = progress(program, session)
     # The position in the sample order is a function of the steps alone.
@@ -46,17 +49,27 @@ def train(
             _step_function(op, session, feed, settings.backward_passes_per_step)
             for op in program.train_ops[visit.stage.name]
         ]
-        report = _train_visit(visit, visit_done, run_step, turns, monitors)
+        report = _train_visit(visit, visit_done, run_step, turns, monitors, wants_to_stop)
+        if report.stop and not report.is_last:
+            return False
         if report.plateau:
             # A checkpoint of now has to say that the visit is over, though steps are left.
             program.go_to_visit(session, visit.number + 1)
         for monitor in monitors:
             monitor.after_stage(report)
         run_step = report.step
+        if report.stop:
+            return visit is program.visits[-1]
+    return True
 
 
 def _train_visit(
-    visit: Visit, done: int, run_step: int, turns: Sequence[Step], monitors: Sequence[Monitor]
+    visit: Visit,
+    done: int,
+    run_step: int,
+    turns: Sequence[Step],
+    monitors: Sequence[Monitor],
+    wants_to_stop: Callable[[], bool],
 ) -> Report:
     """Makes the steps that a visit has left, one at least, and returns the last one's report."""
     for monitor in monitors:
@@ -64,13 +77,13 @@ def _train_visit(
     for step in range(done + 1, visit.stage.steps + 1):
         run_step += 1
         started = time.perf_counter()
-        values, plateau = turns[(step - 1) % len(turns)]()
+        values, plateau, stop = turns[(step - 1) % len(turns)](wants_to_stop())
         seconds = time.perf_counter() - started
         _check_finite(values, visit.stage.name, run_step)
-        report = Report(visit, step, run_step, values, seconds, plateau)
+        report = Report(visit, step, run_step, values, seconds, plateau, stop)
         for monitor in monitors:
             monitor.after_step(report)
-        if plateau:
+        if plateau or stop:
             break
     return report
 
@@ -80,19 +93,20 @@ def _step_function(
 ) -> Step:
     accumulate = session.make_callable(train_op.accumulate)
     finish = session.make_callable(
-        [list(train_op.report.values()), train_op.plateau, train_op.step]
+        [list(train_op.report.values()), train_op.plateau, train_op.stop, train_op.step],
+        [train_op.wish],
     )
     names = list(train_op.report)
 
-    def run() -> tuple[dict[str, float], bool]:
+    def run(wish: bool) -> tuple[dict[str, float], bool, bool]:
         try:
             for _ in range(passes - 1):
                 accumulate()
-            values, plateau, _ = finish()
+            values, plateau, stop, _ = finish(float(wish))
         except tf.errors.OpError as error:
             raise feed.error() or error from None
         named = {name: float(value) for name, value in zip(names, values, strict=True)}
-        return named, bool(plateau)
+        return named, bool(plateau), bool(stop)
 
     return run
 

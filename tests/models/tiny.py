@@ -14,11 +14,28 @@ HIDDEN = 6
 
 
 class TinySettings(Strict):
-    """`norm` puts a batch norm into the generator; `alpha` weighs the adversarial loss."""
+    """`norm` puts a batch norm into the generator; `alpha` weighs the adversarial loss. `measured`
+    gives it something to evaluate.
+    """
 
     norm: str = "off"
     alpha: float = 0.1
     explode_at: int = 0
+    measured: bool = False
+
+
+class Error:
+    """The mean squared error of what the generator makes of an image, pixel means of 4x4."""
+
+    def measure(self, batch, outputs) -> list[dict[str, float]]:
+        small = batch["image"].reshape(-1, 8, 4, 8, 4, 3).mean(axis=(2, 4))
+        return [
+            {"error": float(error)}
+            for error in ((small - outputs["completed"]) ** 2).mean((1, 2, 3))
+        ]
+
+    def summarize(self, rows) -> dict[str, float]:
+        return {"error": sum(row["error"] for row in rows) / len(rows)}
 
 
 def start(name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -52,7 +69,9 @@ def discriminator(images: tf.Tensor) -> tf.Tensor:
 
 
 def losses(batch: dict, alpha: float, norm: str = "off", training: bool = True) -> dict:
-    """Completion, discriminator and joint loss, each a mean over the batch."""
+    """Completion, discriminator and joint loss, each a mean over the batch, and what the generator
+    has `completed`.
+    """
     real = tf.nn.avg_pool2d(batch["image"], 4, 4, "SAME")
     with tf.compat.v1.variable_scope("generator", reuse=tf.compat.v1.AUTO_REUSE):
         completed = generator(batch, norm, training)
@@ -60,6 +79,7 @@ def losses(batch: dict, alpha: float, norm: str = "off", training: bool = True) 
         real_logits, fake_logits = discriminator(real), discriminator(completed)
     completion = tf.reduce_mean(tf.square(completed - real))
     return {
+        "completed": completed,
         "completion": completion,
         "discriminator": tf.reduce_mean(tf.nn.softplus(-real_logits) + tf.nn.softplus(fake_logits)),
         "joint": completion + alpha * tf.reduce_mean(tf.nn.softplus(-fake_logits)),
@@ -69,6 +89,7 @@ def losses(batch: dict, alpha: float, norm: str = "off", training: bool = True) 
 @takes(TinySettings)
 def build(batch, settings: TinySettings, training: bool) -> GanGraph:
     named = losses(batch, settings.alpha, settings.norm, training)
+    completed = named.pop("completed")
     if settings.explode_at:
         # Not a number, from the given pass of the model on.
         passes = tf.compat.v1.get_variable(
@@ -80,4 +101,10 @@ def build(batch, settings: TinySettings, training: bool) -> GanGraph:
         )
         count = passes.assign_add(1.0)
         named["completion"] += tf.where(count >= settings.explode_at, float("nan"), 0.0)
-    return GanGraph({"generator": "generator", "discriminator": "discriminator"}, named)
+    return GanGraph(
+        {"generator": "generator", "discriminator": "discriminator"},
+        named,
+        inputs=batch if settings.measured else {},
+        outputs={"completed": completed} if settings.measured else {},
+        quality=Error() if settings.measured else None,
+    )

@@ -16,11 +16,10 @@ def evaluate(
     inference: Inference, quality: Quality, batches: Iterable[Arrays], world: World
 ) -> Results:
     """The summary over all ranks' batches, on every rank. A collective."""
-    rows = [
-        row
-        for batch in batches
-        for row in quality.measure(batch, inference.run(inference.gan.outputs, batch))
-    ]
+    rows: list = []
+    for batch in batches:
+        rows += quality.measure(batch, inference.run(inference.gan.outputs, batch))
+        world.beat()
     everywhere = world.gather(rows)
     return quality.summarize([row for rows in everywhere for row in rows])
 

@@ -14,6 +14,7 @@ class Report:
 
     visit_step, step: steps of the visit and of the run, this one included.
     plateau: whether the visit ends here though steps are left.
+    stop: whether the run stops after this step, as a rank asked for.
     """
 
     visit: Visit
@@ -22,6 +23,7 @@ class Report:
     values: Mapping[str, float]
     seconds: float
     plateau: bool = False
+    stop: bool = False
 
     @property
     def is_last(self) -> bool:

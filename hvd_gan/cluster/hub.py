@@ -1,0 +1,153 @@
+"""The hub: rank 0's ear to every rank. It settles who failed first, says so, and ends the job."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from hvd_gan.cluster.roll import BEAT_SECONDS, Entry, Roll
+from hvd_gan.cluster.voice import say, say_last
+from hvd_gan.cluster.wire import (
+    LONGEST_LINE,
+    Invitation,
+    Message,
+    decode,
+    encode,
+    harden,
+    listen,
+    own_addresses,
+)
+
+EXIT_FAILED = 1
+# What falls over a rank that has died may be heard before that rank's end is.
+ECHO_SECONDS = 5.0
+# For the last words of all ranks. Open MPI gives them half a second from a rank's death.
+LAST_WORDS_SECONDS = 0.3
+# How long rank 0 may take to finish a file that it writes.
+FINISH_SECONDS = 5.0
+LEAVE_SECONDS = 5.0
+
+
+class Hub:
+    """Listens to all ranks in a thread of its own, rank 0's among them.
+
+    The first failure, death or standstill is the job's: the hub says it, writes each rank's last
+    words to `log/rank-N.txt`, tells all ranks, and ends this process.
+    """
+
+    def __init__(self, hosts: Sequence[str], stall_timeout: float, nic: str | None) -> None:
+        now = time.monotonic()
+        self._roll = Roll([Entry(host, now, now) for host in hosts], stall_timeout)
+        self._socket = listen(nic)
+        self._token = secrets.token_hex(16)
+        self.invitation = Invitation(own_addresses(nic), self._socket.getsockname()[1], self._token)
+        self.folder: Path | None = None
+        self.undisturbed = threading.Lock()
+        self._writers: dict[int, asyncio.StreamWriter] = {}
+        self._left: set[int] = set()
+        self._last_words: dict[int, str] = {}
+        self._echo: str | None = None
+        self._concluded = False
+        self._everyone_left = threading.Event()
+        threading.Thread(target=self._run, name="hub", daemon=True).start()
+
+    def wait_for_all_to_leave(self) -> None:
+        """Until every rank has said that it is done, so that none finds the hub dead."""
+        self._everyone_left.wait(LEAVE_SECONDS)
+
+    def _run(self) -> None:
+        asyncio.run(self._listen())
+
+    async def _listen(self) -> None:
+        await asyncio.start_server(self._meet, sock=self._socket, limit=LONGEST_LINE)
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            for writer in self._writers.values():
+                writer.write(encode({"beat": True}))
+            # Ranks that have left are not missed; the others finish what they do.
+            standstill = None if self._left else self._roll.standstill(time.monotonic())
+            if standstill:
+                await self._conclude(standstill)
+
+    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        harden(writer.get_extra_info("socket"))
+        rank = None
+        with contextlib.suppress(OSError, ValueError):
+            hello = decode(await asyncio.wait_for(reader.readline(), BEAT_SECONDS * 5))
+            known = secrets.compare_digest(str(hello.get("token")), self._token)
+            if known and hello.get("rank") in range(len(self._roll.entries)):
+                rank = int(hello["rank"])
+        if rank is None:
+            writer.close()
+            return
+        self._writers[rank] = writer
+        writer.write(encode({"welcome": rank}))
+        end = "died without a word: it was killed, ran out of memory or crashed"
+        try:
+            while line := await reader.readline():
+                await self._hear(rank, decode(line))
+        except ConnectionResetError:
+            pass
+        except (OSError, ValueError) as error:
+            end = f"cannot be reached any more: its host or the network is down ({error})"
+        del self._writers[rank]
+        if rank not in self._left:
+            await self._conclude(f"{self._roll.name(rank)} {end}")
+
+    async def _hear(self, rank: int, message: Message) -> None:
+        if "beat" in message:
+            beat = message["beat"]
+            self._roll.entries[rank].hear(time.monotonic(), *beat)
+        elif "stacks" in message:
+            self._last_words.setdefault(rank, message["stacks"])
+        elif "failed" in message:
+            self._last_words[rank] = message["traceback"]
+            text = f"{self._roll.name(rank)} failed: {message['failed']}"
+            if not message["echo"]:
+                await self._conclude(text)
+            elif self._echo is None:
+                self._echo = text
+                asyncio.get_running_loop().call_later(ECHO_SECONDS, self._settle_for_the_echo)
+        elif "bye" in message:
+            self._left.add(rank)
+            if len(self._left) == len(self._roll.entries):
+                self._everyone_left.set()
+
+    def _settle_for_the_echo(self) -> None:
+        assert self._echo is not None
+        self._task = asyncio.ensure_future(self._conclude(self._echo))
+
+    async def _conclude(self, cause: str) -> None:
+        """Tells everybody, once, and ends this process. Only the first cause counts."""
+        if self._concluded:
+            return
+        self._concluded = True
+        if len(self._roll.entries) == 1 or self.folder is None:
+            print("".join(self._last_words.values()), end="", file=sys.stderr)
+        else:
+            say(f"tracebacks of all ranks: {self.folder}")
+        say_last(cause)
+        # A checkpoint that rank 0 is writing is whole: let it be finished.
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self.undisturbed.acquire, True, FINISH_SECONDS)
+        for writer in self._writers.values():
+            writer.write(encode({"verdict": cause}))
+        await asyncio.sleep(LAST_WORDS_SECONDS)
+        if self.folder is not None:
+            with contextlib.suppress(OSError):
+                self._write_last_words(self.folder, cause)
+        os._exit(EXIT_FAILED)
+
+    def _write_last_words(self, folder: Path, cause: str) -> None:
+        folder.mkdir(exist_ok=True)
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+        for rank, words in self._last_words.items():
+            with (folder / f"rank-{rank}.txt").open("a", encoding="utf-8") as file:
+                file.write(f"{stamp} {cause}\n{self._roll.name(rank)}:\n{words.rstrip()}\n\n")

@@ -1,0 +1,151 @@
+"""Around a launcher: Ctrl-C that lets the ranks save first, and starting again after a failure.
+
+mpirun kills its ranks half a second after Ctrl-C, and horovodrun says 1 whatever they say. So a
+launcher runs as a child in a process group of its own; signals come here, and are handed on as what
+ranks understand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+from hvd_gan.cluster.launcher import EXIT_FILE, LAUNCHERS, RANK_VARIABLES
+from hvd_gan.cluster.network import launcher_environment
+from hvd_gan.cluster.voice import say
+
+# What ends a job for good: done, refused, stopped early, interrupted.
+FINAL = (0, 2, 75, 130)
+ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+EXIT_INTERRUPTED = 130
+# From killing the ranks to killing the launcher.
+PATIENCE_SECONDS = 10.0
+PR_SET_PDEATHSIG = 1
+# Says that a launcher inside this one is to be started as it is.
+SUPERVISED = "HVD_GAN_SUPERVISED"
+
+
+def supervise(command: Sequence[str], restarts: int = 0) -> int:
+    """Runs a launcher, again up to `restarts` times while its job fails, and returns its code."""
+    if SUPERVISED in os.environ:
+        os.execvp(command[0], list(command))
+    for restart in range(restarts + 1):
+        job = _Job(command)
+        code = job.run()
+        if code in FINAL or job.asked or restart == restarts:
+            break
+        say(f"the job has ended with code {code}; restart {restart + 1} of {restarts}")
+    return code
+
+
+class _Job:
+    """One run of a launcher."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = list(command)
+        self.asked = False
+
+    def run(self) -> int:
+        """The code that rank 0 has left, if it was on this host; else the launcher's own."""
+        with tempfile.NamedTemporaryFile(prefix="hvd_gan-") as note, self._signals():
+            environment = {
+                **launcher_environment(os.environ),
+                EXIT_FILE: note.name,
+                SUPERVISED: "1",
+            }
+            self._launcher = subprocess.Popen(
+                self._command, env=environment, process_group=0, preexec_fn=_die_with_parent
+            )
+            code = self._launcher.wait()
+            said = Path(note.name).read_text()
+        return int(said) if said else code if code >= 0 else 128 - code
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self._take) for number in ASKING}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _take(self, number: int, frame: object) -> None:
+        if self.asked:
+            # Launchers' and schedulers' own signals come more than once.
+            if number == signal.SIGINT:
+                self._stop_at_once()
+            return
+        self.asked = True
+        children = _descendants(self._launcher.pid)
+        ranks = [process for process in children if _is_rank(process)]
+        listening = [rank for rank in ranks if _catches(rank.pid, signal.SIGUSR1)]
+        # mpirun hands it on to ranks on other hosts.
+        forwarding = [] if ranks else [each for each in children if _is_mpirun(each)]
+        if not listening and not forwarding:
+            self._stop_at_once()
+            return
+        for process in listening or forwarding:
+            with contextlib.suppress(psutil.Error):
+                process.send_signal(signal.SIGUSR1)
+        say("the ranks will stop after their step, and save; Ctrl-C again stops them at once")
+
+    def _stop_at_once(self) -> None:
+        for process in _descendants(self._launcher.pid):
+            if _is_rank(process):
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+        self._launcher.terminate()
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self._launcher.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for process in _descendants(self._launcher.pid):
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+
+
+def _die_with_parent() -> None:
+    """Lets the kernel end the launcher when this process is killed."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM))
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    """A process and all below it."""
+    try:
+        top = psutil.Process(pid)
+        return [top, *top.children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def _is_rank(process: psutil.Process) -> bool:
+    try:
+        environment: Mapping[str, str] = process.environ()
+    except psutil.Error:
+        return False
+    return any(variable in environment for variable in RANK_VARIABLES)
+
+
+def _is_mpirun(process: psutil.Process) -> bool:
+    try:
+        return process.name() in LAUNCHERS
+    except psutil.Error:
+        return False
+
+
+def _catches(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has a handler for a signal, rather than being ended by it."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    caught = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught, 16) >> (number - 1) & 1)
