@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 
-from hvd_gan.cluster.launcher import EXIT_FILE, LAUNCHERS, RANK_VARIABLES
+from hvd_gan.cluster.launcher import EXIT_FILE, LAUNCHERS, RANK_VARIABLES, leave_exit_code
 from hvd_gan.cluster.network import launcher_environment
 from hvd_gan.cluster.voice import say
 
@@ -67,6 +67,9 @@ class _Job:
             )
             code = self._launcher.wait()
             said = Path(note.name).read_text()
+        if said:
+            # For a supervisor around this one: a job script.
+            leave_exit_code(int(said))
         return int(said) if said else code if code >= 0 else 128 - code
 
     @contextlib.contextmanager

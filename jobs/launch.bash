@@ -2,9 +2,15 @@
 # Starts the ranks of a job, and goes on after it was stopped. The .sbatch files source it.
 
 # The exit codes of `python -m hvd_gan.train`.
-readonly DONE=0 REFUSED=2 STOPPED=75
+readonly DONE=0 FAILED=1 REFUSED=2 STOPPED=75
+# Ended by USR1, before the ranks took it.
+readonly SIGNALLED=138
 
 MAX_RESTARTS=${MAX_RESTARTS:-100}
+
+# Rank 0 leaves its exit code there; it runs on this host.
+HVD_GAN_EXIT_FILE=$(mktemp)
+export HVD_GAN_EXIT_FILE
 
 # This job alone: the number of an array's last element is also that of the whole array.
 JOB=$SLURM_JOB_ID
@@ -50,7 +56,8 @@ train() {
         wait_for_ranks
     fi
     trap '' USR1 TERM
-    ! is_to_go_on "$@" || go_on
+    read_exit_code
+    if is_to_go_on "$@"; then go_on; fi
     exit "$code"
 }
 
@@ -71,6 +78,19 @@ wait_for_ranks() {
     do :; done
 }
 
+# Takes rank 0's own exit code for the job's: srun's is the highest of all, and where a node is
+# lost, Open MPI 5's mpirun ends with 0.
+read_exit_code() {
+    local said
+    said=$(<"$HVD_GAN_EXIT_FILE")
+    rm -f "$HVD_GAN_EXIT_FILE"
+    if [[ -n $said ]]; then
+        code=$said
+    elif [[ $LAUNCHER == mpirun && $code == "$DONE" ]]; then
+        code=$FAILED
+    fi
+}
+
 # Whether Slurm is to start this job again.
 is_to_go_on() {
     [[ $code != "$DONE" && $code != "$REFUSED" ]] || return 1
@@ -79,10 +99,21 @@ is_to_go_on() {
     # Slurm has ended it already: by the time limit, or because somebody wanted it to.
     [[ $job != *JobState=COMPLETING* || $job == *Reason=TimeLimit* ]] || return 1
     [[ -z $signalled ]] || return 0
-    # Preemption signals the ranks, not this script; where mpirun was killed, the code is another.
+    # Preemption signals the ranks, not this script.
     [[ ! $job =~ PreemptTime=[0-9] ]] || return 0
-    # Without a signal: --max-time was up, which was meant so, or the ranks themselves had one.
-    [[ $code == "$STOPPED" && " $* " != *" --max-time"* ]]
+    case $code in
+        # Without a signal to this script: one to the ranks, or --max-time, which was meant so.
+        "$STOPPED" | "$SIGNALLED") [[ " $* " != *" --max-time"* ]] ;;
+        *) a_node_is_lost ;;
+    esac
+}
+
+# Whether a node does not answer, which has taken its ranks along. Slurm may need minutes to notice.
+a_node_is_lost() {
+    local answer=(srun --overlap --mpi=none --gres=none --ntasks-per-node=1)
+    answer+=(--nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" true)
+    ! env -u SLURM_GPUS_PER_TASK -u SLURM_GRES timeout 60 "${answer[@]}" 2>/dev/null || return 1
+    say "a node does not answer"
 }
 
 # Puts this job back into the queue. By default Slurm holds it there for two minutes.

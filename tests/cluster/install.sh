@@ -2,7 +2,8 @@
 # What the tests of this folder need: Debian's or Ubuntu's packages. As root.
 set -eu
 
-packages="iproute2 procps openssh-server openssh-client slurm-wlm munge shellcheck"
+# libpmix-dev: without its libpmix.so, srun lists pmix and cannot load it.
+packages="iproute2 procps openssh-server openssh-client slurm-wlm munge libpmix-dev shellcheck"
 # shellcheck disable=SC2086 # a list of words
 dpkg -s $packages >/dev/null 2>&1 && exit
 export DEBIAN_FRONTEND=noninteractive

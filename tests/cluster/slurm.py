@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -15,8 +16,8 @@ TOOLS = ("slurmctld", "slurmd", "sbatch", "munged")
 DAEMONS = "/usr/local/sbin:/usr/sbin:/sbin"
 
 # What differs from a cluster's own configuration, and why: linuxproc and task/none, as there are no
-# cgroups in a namespace host; TmpFS with %n, as the hosts share /tmp; short times, as tests wait for
-# them (cred_expire is also how long a requeued job is held).
+# cgroups in a namespace host; TmpFS with %n, as the hosts share /tmp; short times, as tests wait
+# for them (cred_expire is also how long a requeued job is held).
 CONFIGURATION = """
 ClusterName=test
 SlurmctldHost={login}
@@ -38,16 +39,19 @@ SchedulerParameters=bf_interval=2,batch_sched_delay=1,sched_interval=2
 MailProg=/bin/true
 MpiDefault=none
 JobRequeue=1
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 ReturnToService=2
 SlurmdTimeout=20
 KillWait=5
 GresTypes=gpu
 NodeName={nodes} CPUs=4 Gres=gpu:2 State=UNKNOWN
-PartitionName=all Nodes={nodes} Default=YES State=UP MaxTime=60
+PartitionName=all Nodes={nodes} Default=YES State=UP MaxTime=60 PriorityTier=1 GraceTime=30
+PartitionName=urgent Nodes={nodes} State=UP MaxTime=60 PriorityTier=2
 SlurmdParameters=config_overrides
 """
 
-# Two devices that every machine has stand for GPUs: Slurm counts and binds them, nothing opens them.
+# Two devices that every machine has stand for GPUs: Slurm counts and binds them.
 GPUS = "Name=gpu File=/dev/tty[0-1]\n"
 CGROUPS = "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
 
@@ -140,7 +144,7 @@ def _munge(host: Host, folder: Path) -> None:
 def _wait_for_nodes(slurm: Slurm, seconds: float = 20) -> None:
     deadline = time.monotonic() + seconds
     while True:
-        states = slurm.login.run("sinfo", "-h", "-N", "-o", "%T").stdout.split()
+        states = slurm.login.run("sinfo", "-h", "-N", "-p", "all", "-o", "%T").stdout.split()
         if states == ["idle"] * len(slurm.nodes):
             return
         if time.monotonic() > deadline:
@@ -150,6 +154,4 @@ def _wait_for_nodes(slurm: Slurm, seconds: float = 20) -> None:
 
 
 def _path() -> str:
-    import os
-
     return f"{os.environ['PATH']}:{DAEMONS}"
