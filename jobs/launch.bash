@@ -8,10 +8,6 @@ readonly SIGNALLED=138
 
 MAX_RESTARTS=${MAX_RESTARTS:-100}
 
-# Rank 0 leaves its exit code there; it runs on this host.
-HVD_GAN_EXIT_FILE=$(mktemp)
-export HVD_GAN_EXIT_FILE
-
 # This job alone: the number of an array's last element is also that of the whole array.
 JOB=$SLURM_JOB_ID
 [[ -z ${SLURM_ARRAY_TASK_ID:-} ]] || JOB=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
@@ -46,6 +42,9 @@ train() {
             "--fresh would start over at each requeue: leave it out, and give --run a new folder"
     done
     signalled="" interrupted="" launched=""
+    # Rank 0 leaves its exit code there. It runs on this host; containers have /tmp too.
+    HVD_GAN_EXIT_FILE=$(mktemp /tmp/hvd_gan.XXXXXX)
+    export HVD_GAN_EXIT_FILE
     trap 'stop_ranks USR1' USR1
     trap 'stop_ranks TERM' TERM
     choose_launcher
