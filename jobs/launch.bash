@@ -83,11 +83,11 @@ read_exit_code() {
     local said
     said=$(<"$HVD_GAN_EXIT_FILE")
     rm -f "$HVD_GAN_EXIT_FILE"
-    if [[ -n $said ]]; then
-        code=$said
-    elif [[ $LAUNCHER == mpirun && $code == "$DONE" ]]; then
-        code=$FAILED
-    fi
+    case $said in
+        "") ;;
+        started) ((code != DONE)) || code=$FAILED ;;
+        *) code=$said ;;
+    esac
 }
 
 # Whether Slurm is to start this job again.

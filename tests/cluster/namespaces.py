@@ -1,9 +1,9 @@
 """Hosts on one machine: network namespaces on a bridge, each with a hostname, processes and sshd.
 
 To horovodrun, mpirun and Slurm they look like hosts hv1, hv2, ... that reach each other by name and
-by ssh without a password. They share this machine's files, but for /dev/shm, /run and what
-`Host.private` hides. All namespaces are anonymous and end with the processes that hold them, which
-end with the process that made them, even if that is killed: nothing is left to clear away.
+by ssh without a password. They share this machine's files, but for /dev/shm, /run, where TMPDIR is,
+and what `Host.private` hides. All namespaces are anonymous and end with the processes that hold
+them, which end with the process that made them, even if that is killed: nothing is left behind.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ set -e
 hostname "$1"
 umount -l /sys; mount -t sysfs sysfs /sys
 mount -t tmpfs tmpfs /dev/shm
-mount -t tmpfs tmpfs /run; mkdir /run/sshd
+mount -t tmpfs tmpfs /run; mkdir -m 755 /run/sshd; mkdir -m 1777 /run/tmp
 mount --bind "$2/hosts" /etc/hosts
 mount --bind "$2/ssh" /etc/ssh
 exec "$3" -D -e
@@ -52,7 +52,11 @@ PermitRootLogin prohibit-password
 StrictModes no
 UsePAM no
 MaxStartups 100
+SetEnv TMPDIR=/run/tmp
 """
+# Not /tmp, which is shared: launchers' folders there are named after host and process, and both
+# numbers come again.
+TEMPORARY = {"TMPDIR": "/run/tmp"}
 
 
 def missing() -> str:
@@ -81,7 +85,7 @@ class Host:
         self, *words: str, cwd: Path | None = None, env: Mapping[str, str] | None = None
     ) -> list[str]:
         """What runs a command on this host, `env` being added to this process's environment."""
-        added = [f"{name}={value}" for name, value in (env or {}).items()]
+        added = [f"{name}={value}" for name, value in {**TEMPORARY, **(env or {})}.items()]
         where = ["-C", str(cwd or Path.cwd())]
         return [*_inside(self.root_pid, "--all"), "env", *where, *added, *words]
 

@@ -233,10 +233,7 @@ def test_ranks_see_the_gpus_that_they_take(cluster, launcher, gpus, bound, tmp_p
     options = ("--nodes=2", "--ntasks-per-node=2", gpus, f"--output={tmp_path}/screen.txt")
     script = str(ROOT / TRAIN)
     job = slurm.submit(*options, script, cwd=tmp_path, env={"LAUNCHER": launcher})
-    ended = slurm.wait(job)
-    # What stands in for training leaves no exit code, which mpirun alone is not believed.
-    expected = "COMPLETED" if launcher == "srun" else "FAILED"
-    assert ended["JobState"] == expected, (tmp_path / "screen.txt").read_text()
+    assert slurm.wait(job)["JobState"] == "COMPLETED", (tmp_path / "screen.txt").read_text()
     seen = [(tmp_path / f"seen-{rank}").read_text() for rank in range(4)]
     if bound and launcher == "srun":
         # One GPU each: it is the rank's, whatever its local rank.
