@@ -19,7 +19,8 @@ from pathlib import Path
 
 import psutil
 
-from hvd_gan.cluster.launcher import EXIT_FILE, LAUNCHERS, RANK_VARIABLES, leave_exit_code
+from hvd_gan.cluster.hub import EXIT_FAILED
+from hvd_gan.cluster.launcher import EXIT_FILE, LAUNCHERS, RANK_VARIABLES, STARTED, leave_exit_code
 from hvd_gan.cluster.network import launcher_environment
 from hvd_gan.cluster.voice import say
 
@@ -67,10 +68,12 @@ class _Job:
             )
             code = self._launcher.wait()
             said = Path(note.name).read_text()
+        code = code if code >= 0 else 128 - code
         if said:
+            code = (code or EXIT_FAILED) if said == STARTED else int(said)
             # For a supervisor around this one: a job script.
-            leave_exit_code(int(said))
-        return int(said) if said else code if code >= 0 else 128 - code
+            leave_exit_code(code)
+        return code
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:

@@ -14,8 +14,10 @@ LAUNCHERS = {"mpirun", "mpiexec", "prterun", "orterun", "horovodrun"}
 SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "HOROVOD_SIZE")
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "HOROVOD_RANK")
 
-# Names a file in which rank 0 leaves its exit code, for a supervisor whose launcher loses it.
+# Names a file in which rank 0 leaves its exit code, for a supervisor whose launcher loses it; until
+# it has one, that it has started.
 EXIT_FILE = "HVD_GAN_EXIT_FILE"
+STARTED = "started"
 
 
 class LaunchError(Exception):
@@ -53,10 +55,22 @@ def is_supervised() -> bool:
 
 def leave_exit_code(code: int) -> bool:
     """Tells the supervisor, if there is one, how the job has ended. For rank 0."""
+    return _leave(str(code))
+
+
+def leave_start() -> None:
+    """Tells the supervisor that the job runs: it is to believe no 0 but rank 0's. For rank 0.
+
+    Open MPI 5's mpirun ends with 0 when it has lost a host.
+    """
+    _leave(STARTED)
+
+
+def _leave(note: str) -> bool:
     if not is_supervised():
         return False
     with open(os.environ[EXIT_FILE], "w", encoding="utf-8") as file:
-        file.write(str(code))
+        file.write(note)
     return True
 
 

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from hvd_gan.cluster.activity import doing
 from hvd_gan.cluster.hub import EXIT_FAILED
-from hvd_gan.cluster.launcher import LaunchError, leave_exit_code, stated_rank
+from hvd_gan.cluster.launcher import LaunchError, leave_exit_code, leave_start, stated_rank
 from hvd_gan.cluster.quiet import import_tensorflow
 from hvd_gan.cluster.voice import say_in_the_end, say_last
 from hvd_gan.cluster.world import AgreedError, World, start
@@ -40,6 +40,8 @@ def run(
         import_tensorflow(verbose)
         world = start(stall_timeout)
         starting.cancel()
+        if world.is_root:
+            leave_start()
         code = _agreed(job, world)
         # Every rank comes here, at its job's end or with the error that all have: none exits, and
         # is taken for a failure, before the others are done.
