@@ -152,7 +152,7 @@ def test_a_signal_to_a_rank_on_another_host_saves_and_stops(launcher, two_hosts,
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_the_interface_that_is_named_carries_everything(launcher, two_hosts, tmp_path):
-    # A second interface that reaches nothing, as Docker leaves them, and may be taken for a good one.
+    # A second interface that reaches nothing, as Docker leaves them: it may pass for a good one.
     for host in two_hosts:
         host.run("ip", "link", "add", "docker0", "type", "dummy", check=True)
         host.run("ip", "addr", "add", "172.17.0.1/16", "dev", "docker0", check=True)
