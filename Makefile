@@ -1,6 +1,7 @@
 # make setup   the environment, by install.sh, whose first lines name the variables it takes
 # make demo    a short run on two ranks; DEMO_ARGS="..." is appended
 # make test    linters, types and tests; TEST_ARGS="..." goes to pytest
+# make chaos   every fault at every moment, and 30 kills at random over one run; about 15 minutes
 # make clean   removes environments and caches; never what was trained
 
 ENVIRONMENT := $(shell TF='$(TF)' GPU='$(GPU)' VENV='$(VENV)' ./install.sh --where)
@@ -8,7 +9,7 @@ BIN := $(ENVIRONMENT)/bin
 # Tests start ranks, with the mpirun and the Python of the environment.
 IN_ENVIRONMENT := PATH="$(BIN):$$PATH"
 
-.PHONY: setup demo test test-cluster clean
+.PHONY: setup demo test test-cluster chaos clean
 
 setup:
 	@./install.sh
@@ -20,10 +21,13 @@ test: setup
 	$(IN_ENVIRONMENT) ruff check .
 	$(IN_ENVIRONMENT) ruff format --check .
 	$(IN_ENVIRONMENT) mypy hvd_gan
-	$(IN_ENVIRONMENT) pytest -m "not cluster" $(TEST_ARGS)
+	$(IN_ENVIRONMENT) pytest -m "not cluster and not chaos" $(TEST_ARGS)
 
 test-cluster: setup
 	$(IN_ENVIRONMENT) pytest -m cluster $(TEST_ARGS)
+
+chaos: setup
+	$(IN_ENVIRONMENT) pytest -m chaos $(TEST_ARGS)
 
 clean:
 	rm -rf .venv .venv-* build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

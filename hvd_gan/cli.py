@@ -9,6 +9,7 @@ COMMANDS = {
     "train": "train a staged GAN, or go on with a run",
     "latent": "look at a VAE-GAN's latent space: samples, reconstructions, walks, attributes",
     "launch": "start mpirun or horovodrun, again if the job fails",
+    "checkpoints": "list, verify and prune a run's checkpoints",
     "audit": "show what each stage would train, and train nothing",
 }
 
@@ -19,7 +20,7 @@ def main() -> int:
     if arguments[:1] in ([], ["-h"], ["--help"]):
         print("usage: hvd-gan COMMAND ...\n")
         for name, purpose in COMMANDS.items():
-            print(f"  {name:<10} {purpose}")
+            print(f"  {name:<12} {purpose}")
         return 0 if arguments else 2
     command, *rest = arguments
     if command not in COMMANDS:

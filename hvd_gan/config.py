@@ -52,6 +52,9 @@ class DataSettings(Strict):
     (section 3.4 of the GLCIC paper: 256 to 384); left out, the short side becomes `image_size`.
     `held_out` is the share of a folder's images that training never sees. `mean_color` is what a
     hole is filled with, RGB in [0, 1]; left out, it is measured on the training images.
+    `max_unreadable` is the share of a split's images that may be unreadable: they are skipped, and
+    more of them end the run. `max_pixels` is the most pixels of an image that is decoded, which
+    takes up to 16 bytes of memory each; larger ones count as unreadable.
     """
 
     source: str = "folder"
@@ -125,10 +128,14 @@ class ModelSettings(Strict):
 
 
 class CheckpointSettings(Strict):
-    """A checkpoint every `every` steps and at each stage's end; the last `keep` are kept."""
+    """A checkpoint every `every` steps and at each stage's end; the last `keep` are kept.
+
+    With --elastic, every rank also keeps the state in its memory, every `commit` steps.
+    """
 
     every: int = Field(1000, ge=1)
     keep: int = Field(3, ge=1)
+    commit: int = Field(50, ge=1)
 
 
 class InitSettings(Strict):

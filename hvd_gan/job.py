@@ -11,12 +11,17 @@ from hvd_gan.config import Settings
 from hvd_gan.config_files import Layer
 from hvd_gan.data.source import Source
 from hvd_gan.run_folder import RunFolder
+from hvd_gan.run_lock import RunLock
 from hvd_gan.screen import Screen
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line asked for, and whether the job is asked to stop early."""
+    """What the command line asked for.
+
+    stop: whether this rank is asked to stop early. keep_going: whether training goes on when rank 0
+    cannot write.
+    """
 
     preset: str | None
     files: tuple[Path, ...]
@@ -24,16 +29,22 @@ class Request:
     run: Path
     fresh: bool
     stop: StopRequest
+    keep_going: bool = False
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is known before a graph is built, the same on all ranks but for the world."""
+    """What is known before a graph is built, the same on all ranks but for the world.
+
+    lock: of the run's folder, held by rank 0 for as long as the job lives.
+    """
 
     world: World
     screen: Screen
     settings: Settings
     layer: Layer
     folder: RunFolder
+    lock: RunLock
+    keep_going: bool
     images: Source
     held_out: Source

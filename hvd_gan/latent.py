@@ -6,6 +6,7 @@ Writes a picture. Needs a run's folder with a checkpoint, one process and no lau
 from __future__ import annotations
 
 import argparse
+import io
 import math
 import sys
 from collections.abc import Sequence
@@ -69,9 +70,13 @@ def write(options: argparse.Namespace) -> Path:
     from PIL import Image
 
     from hvd_gan import latent_pictures as pictures
+    from hvd_gan.engine.writing import write_whole
     from hvd_gan.latent_space import LatentSpace
+    from hvd_gan.run_folder import restrict_new_files
 
     space = LatentSpace(options.run)
+    for warning in space.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     if options.action == "sample":
         picture = pictures.sample(space, options.count, options.seed)
     elif options.action == "reconstruct":
@@ -83,8 +88,15 @@ def write(options: argparse.Namespace) -> Path:
             space, options.labels, options.name, options.image, options.strengths, options.most
         )
     out = options.out or options.run / "latent" / f"{options.action}.png"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(picture).save(out)
+    kind = Image.registered_extensions().get(out.suffix.lower())
+    if kind is None:
+        raise ValueError(
+            f"--out {out}: pictures are not written as {out.suffix or 'that'}; try .png"
+        )
+    encoded = io.BytesIO()
+    Image.fromarray(picture).save(encoded, kind)
+    restrict_new_files()
+    write_whole(out, encoded.getvalue())
     return out
 
 

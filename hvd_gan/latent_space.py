@@ -12,7 +12,8 @@ from hvd_gan.config import Settings
 from hvd_gan.config_base import ConfigError
 from hvd_gan.config_files import read
 from hvd_gan.data.pipeline import batches
-from hvd_gan.engine.checkpoints import checkpoints_in, read_values
+from hvd_gan.engine.checkpoint_files import newest_good
+from hvd_gan.engine.checkpoints import read_values
 from hvd_gan.engine.graph import Arrays
 from hvd_gan.engine.inference import Inference
 from hvd_gan.engine.model import find_model
@@ -22,7 +23,7 @@ CHUNK = 32
 
 
 class LatentSpace:
-    """A run's model at its newest checkpoint.
+    """A run's model at its newest good checkpoint; `warnings` names newer ones that are damaged.
 
     It needs a model whose inference has the inputs `image` and `latent` and the outputs `latent`
     and `generated`, as `hvd_gan.models.vae_gan` has.
@@ -32,15 +33,16 @@ class LatentSpace:
         """Raises ConfigError where the folder holds no run, no checkpoint or another model."""
         folder = RunFolder(run)
         self.settings: Settings = load_settings(folder)
-        saved = checkpoints_in(folder.checkpoints)
-        if not saved:
+        newest = newest_good(folder.checkpoints)
+        self.warnings = newest.reports
+        if newest.checkpoint is None:
             raise ConfigError(f"{run}: has no checkpoint yet; train it first")
         self._inference = _inference(folder, self.settings)
-        values = read_values(saved[-1])
+        values = read_values(newest.checkpoint)
         try:
             self._inference.load(values)
         except KeyError as error:
-            raise ConfigError(f"{saved[-1]}: holds no {error} that the model has") from None
+            raise ConfigError(f"{newest.checkpoint}: holds no {error} that the model has") from None
         self.size = int(self._inference.gan.outputs["latent"].shape[1])
 
     def encode(self, images: np.ndarray) -> np.ndarray:

@@ -53,10 +53,14 @@ class _Job:
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = list(command)
+        self._pending: list[int] = []
         self.asked = False
 
     def run(self) -> int:
-        """The code that rank 0 has left, if it was on this host; else the launcher's own."""
+        """The code that rank 0 has left, if it was on this host; else the launcher's own.
+
+        Ranks that have left a code end with 0, so the launcher's own tells of an accident after it.
+        """
         with tempfile.NamedTemporaryFile(prefix="hvd_gan-") as note, self._signals():
             environment = {
                 **launcher_environment(os.environ),
@@ -66,31 +70,43 @@ class _Job:
             self._launcher = subprocess.Popen(
                 self._command, env=environment, process_group=0, preexec_fn=_die_with_parent
             )
-            code = self._launcher.wait()
+            code = self._wait()
             said = Path(note.name).read_text()
         code = code if code >= 0 else 128 - code
         if said:
-            code = (code or EXIT_FAILED) if said == STARTED else int(said)
+            code = (code or EXIT_FAILED) if said == STARTED else int(said) or code
             # For a supervisor around this one: a job script.
             leave_exit_code(code)
         return code
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        before = {number: signal.signal(number, self._take) for number in ASKING}
+        before = {
+            number: signal.signal(number, lambda number, frame: self._pending.append(number))
+            for number in ASKING
+        }
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _take(self, number: int, frame: object) -> None:
-        if self.asked:
-            # Launchers' and schedulers' own signals come more than once.
-            if number == signal.SIGINT:
-                self._stop_at_once()
-            return
-        self.asked = True
+    def _wait(self) -> int:
+        """The launcher's code; what signals ask for is done here, outside of their handlers."""
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self._launcher.wait(0.1)
+            while self._pending:
+                number = self._pending.pop(0)
+                if not self.asked:
+                    self.asked = True
+                    self._ask()
+                # Launchers' and schedulers' own signals come more than once.
+                elif number == signal.SIGINT:
+                    self._stop_at_once()
+
+    def _ask(self) -> None:
+        """Lets the ranks save and stop, if they can; else ends them."""
         children = _descendants(self._launcher.pid)
         ranks = [process for process in children if _is_rank(process)]
         listening = [rank for rank in ranks if _catches(rank.pid, signal.SIGUSR1)]

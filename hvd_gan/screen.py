@@ -10,6 +10,7 @@ from rich.table import Table
 
 from hvd_gan.cluster.launcher import launcher_pid, shows_on_terminal
 from hvd_gan.cluster.voice import say_in_the_end
+from hvd_gan.engine.writing import WriteError, append
 
 PLAIN_WIDTH = 78
 # Launchers put a tag before each line: with it, a line of ours still fits into 80 columns.
@@ -30,6 +31,7 @@ class Screen:
         )
         self._speaks = speaks
         self._log: Path | None = None
+        self._log_failed = False
 
     def open_log(self, path: Path) -> None:
         """From now on, lines go to the file too."""
@@ -55,8 +57,15 @@ class Screen:
         self.log(capture.get())
 
     def log(self, line: str) -> None:
-        """Logs a line without printing it."""
-        if self._speaks and self._log is not None:
-            stamp = time.strftime("%Y-%m-%d %H:%M:%S")
-            with self._log.open("a", encoding="utf-8") as file:
-                file.write("".join(f"{stamp} {part}\n" for part in line.splitlines()))
+        """Logs a line without printing it. Where that fails, the screen tells it once."""
+        if not self._speaks or self._log is None:
+            return
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+        stamped = "".join(f"{stamp} {part}\n" for part in line.splitlines())
+        try:
+            append(self._log, stamped.encode())
+        except WriteError as error:
+            # A log is no reason to end a job; what else cannot be written has a policy.
+            if not self._log_failed:
+                self._log_failed = True
+                self.console.print(f"warning: {error}", soft_wrap=True, markup=False)

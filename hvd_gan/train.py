@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hvd_gan.cluster import together
 from hvd_gan.cluster.hub import EXIT_FAILED
@@ -14,6 +15,9 @@ from hvd_gan.cluster.network import NIC, choose_nic
 from hvd_gan.cluster.stopping import EXIT_STOPPED, StopRequest
 from hvd_gan.cluster.together import EXIT_REFUSED, STALL_TIMEOUT
 from hvd_gan.cluster.world import World
+
+if TYPE_CHECKING:
+    from hvd_gan.cluster.elastic import Committed
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,6 +38,11 @@ def parser() -> argparse.ArgumentParser:
         "--init-from", metavar="RUN[:STEP]", help="start a new run from another run's weights"
     )
     arguments.add_argument(
+        "--keep-going-on-save-error",
+        action="store_true",
+        help="when the disk is full or read-only: say so, train on, try again at the next occasion",
+    )
+    arguments.add_argument(
         "--max-time",
         type=duration,
         metavar="TIME",
@@ -48,6 +57,11 @@ def parser() -> argparse.ArgumentParser:
     )
     arguments.add_argument(
         "--nic", help=f"the network interface between hosts, for every layer (or {NIC})"
+    )
+    arguments.add_argument(
+        "--elastic",
+        action="store_true",
+        help="go on when ranks are lost or come, under horovodrun --host-discovery-script",
     )
     arguments.add_argument("--verbose", action="store_true", help="let TensorFlow talk")
     arguments.add_argument(
@@ -85,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stop.listen()
     choose_nic(options.nic)
 
-    def job(world: World) -> int:
+    def job(world: World, committed: Committed | None = None) -> int:
         from hvd_gan.job import Request
         from hvd_gan.training import run_training
 
@@ -100,10 +114,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             overrides.append(f"init={init_setting(options.init_from)}")
         run = options.run or Path("runs", options.config.stem if options.config else str(preset))
         files = (options.config,) if options.config else ()
-        request = Request(preset, files, tuple(overrides), run, options.fresh, stop)
-        return run_training(request, world)
+        keep_going = options.keep_going_on_save_error
+        request = Request(preset, files, tuple(overrides), run, options.fresh, stop, keep_going)
+        return run_training(request, world, committed)
 
-    return together.run(job, options.verbose, options.stall_timeout)
+    run_job = together.run_elastic if options.elastic else together.run
+    return run_job(job, options.verbose, options.stall_timeout)
 
 
 if __name__ == "__main__":

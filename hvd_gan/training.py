@@ -4,18 +4,21 @@ the trainer.
 
 from __future__ import annotations
 
+import contextlib
 import random
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from hvd_gan import head
 from hvd_gan.cluster.stopping import EXIT_STOPPED
-from hvd_gan.cluster.world import AgreedError, World
+from hvd_gan.cluster.world import World
 from hvd_gan.config import Settings
 from hvd_gan.config_files import Layer, load
-from hvd_gan.data.pipeline import Batches, batches, mean_color
-from hvd_gan.data.source import Source, open_source
-from hvd_gan.engine.checkpoints import Checkpoints, checkpoints_in, read_state
+from hvd_gan.data import begun
+from hvd_gan.data.opening import open_data
+from hvd_gan.data.pipeline import Batches, batches
+from hvd_gan.engine.checkpoints import Checkpoints
 from hvd_gan.engine.fingerprints import check_same_graph
 from hvd_gan.engine.inference import Inference
 from hvd_gan.engine.init_from import init_from
@@ -25,18 +28,35 @@ from hvd_gan.engine.resuming import Progress, check_schedule, progress
 from hvd_gan.engine.session import session_config
 from hvd_gan.engine.trainer import train
 from hvd_gan.job import Job, Request
-from hvd_gan.run_folder import RunFolder, open_run, save_settings
+from hvd_gan.run_folder import (
+    RunFolder,
+    make_folder,
+    remove_left_overs,
+    restrict_new_files,
+    save_settings,
+    settings_to_go_on_with,
+)
+from hvd_gan.run_lock import RunLock
 from hvd_gan.screen import Screen
 from hvd_gan.watching import Watched, make_monitors
 
+if TYPE_CHECKING:
+    from hvd_gan.cluster.elastic import Committed
 
-def run_training(request: Request, world: World) -> int:
-    """Trains what the request asks for, or what is left of it.
+
+def run_training(request: Request, world: World, committed: Committed | None = None) -> int:
+    """Trains what the request asks for, or what is left of it. In an elastic job, `committed` holds
+    what this rank has of it in memory.
 
     Returns 0, or EXIT_STOPPED if it was asked to stop early and has saved where it was.
     Raises AgreedError for a mistake in the request, on all ranks.
     """
-    job = _prepare(request, world)
+    with contextlib.closing(RunLock()) as lock:
+        return _train(_prepare(request, world, lock, committed), request, committed)
+
+
+def _train(job: Job, request: Request, committed: Committed | None) -> int:
+    world = job.world
     model = world.on_all(lambda: find_model(job.settings.model.build))
     model_settings = world.on_all(lambda: model.settings(job.layer))
     if job.settings.deterministic:
@@ -59,9 +79,9 @@ def run_training(request: Request, world: World) -> int:
         inference = Inference(model.build, model_settings, feed.tensors, config)
         with tf.compat.v1.Session(config=config) as session:
             world.beat("the broadcast of the variables")
-            start = _start(job, program, checkpoints, session)
+            start = _start(job, program, checkpoints, session, committed)
             head.show(job.screen, world, job.settings, job.folder, program.ledger, start)
-            watched = Watched(job, program, checkpoints, inference, session, feed, start)
+            watched = Watched(job, program, checkpoints, inference, session, feed, start, committed)
             monitors = make_monitors(watched)
             try:
                 wanted = request.stop.wanted
@@ -93,40 +113,46 @@ def _stopped_early(request: Request, job: Job, step: int) -> int:
     return EXIT_STOPPED
 
 
-def _prepare(request: Request, world: World) -> Job:
-    def resolve() -> tuple[Settings, Layer, RunFolder]:
+def _prepare(request: Request, world: World, lock: RunLock, committed: Committed | None) -> Job:
+    restrict_new_files()
+
+    def resolve() -> tuple[Settings, Layer, RunFolder, bool, list[str]]:
         settings, layer = load(request.preset, request.files, request.overrides)
         settings.rank_batch(world.size)
-        folder, settings = open_run(request.run, settings, request.fresh)
-        return settings, layer, folder
+        folder = make_folder(request.run, request.fresh)
+        # Before anything else is written or removed there.
+        warnings = lock.take(folder.lock)
+        in_memory = committed is not None and committed.values is not None
+        has_begun = in_memory or folder.has_checkpoints()
+        settings = settings_to_go_on_with(folder, settings, has_begun)
+        folder.read_quality()
+        remove_left_overs(folder)
+        return settings, layer, folder, has_begun, warnings
 
-    settings, layer, folder = world.on_root(resolve)
-    data = settings.data
-    world.beat("the opening of the images")
-    images = world.on_all(lambda: open_source(data, "train"))
-    held_out = world.on_all(lambda: open_source(data, "held_out"))
-    for source in (images, held_out):
-        _check_same_images(world, source)
-    if data.mean_color is None:
-        threads = world.device.threads
-        color = world.on_root(lambda: mean_color(images, threads=threads, beat=world.beat))
-        data = data.model_copy(update={"mean_color": color})
-        settings = settings.model_copy(update={"data": data})
-    world.on_root(lambda: save_settings(folder, settings))
+    settings, layer, folder, has_begun, warnings = world.on_root(resolve)
     world.lifeline.keep_last_words_in(folder.last_words)
+    begun_with = world.on_root(lambda: begun.recall(folder.images) if has_begun else [])
+    world.beat("the opening of the images")
+    opened = open_data(settings.data, world, begun_with)
+    settings = settings.model_copy(update={"data": opened.settings})
+    world.on_root(lambda: save_settings(folder, settings))
+    if not has_begun:
+        world.on_root(lambda: begun.keep(folder.images, (opened.images, opened.held_out)))
     screen = Screen(world.is_root)
     screen.open_log(folder.log)
-    return Job(world, screen, settings, layer, folder, images, held_out)
-
-
-def _check_same_images(world: World, images: Source) -> None:
-    seen = world.gather((len(images), images.fingerprint()))
-    for rank, other in enumerate(seen):
-        if other != seen[0]:
-            raise AgreedError(
-                f"data: rank {rank} on host {world.members[rank]} sees other images ({other[0]}) "
-                f"than rank 0 ({seen[0][0]}); give all hosts the same folder"
-            )
+    for note in (*warnings, *opened.notes):
+        screen.say(note)
+    return Job(
+        world,
+        screen,
+        settings,
+        layer,
+        folder,
+        lock,
+        request.keep_going,
+        opened.images,
+        opened.held_out,
+    )
 
 
 def _feed(job: Job) -> Batches:
@@ -143,24 +169,33 @@ def _feed(job: Job) -> Batches:
 
 
 def _start(
-    job: Job, program: Program, checkpoints: Checkpoints, session: tf.compat.v1.Session
+    job: Job,
+    program: Program,
+    checkpoints: Checkpoints,
+    session: tf.compat.v1.Session,
+    committed: Committed | None,
 ) -> Progress:
     """Initialises or restores on rank 0, and brings it to all ranks by the one broadcast."""
     session.run(program.initialize)
 
     def restore() -> list[str]:
-        saved = checkpoints_in(job.folder.checkpoints)
-        if not saved:
+        if committed is not None and committed.values is not None:
+            program.load(session, committed.values)
+            return []
+        newest = checkpoints.newest_good()
+        if newest.checkpoint is None or newest.state is None:
             init = job.settings.init
             return init_from(program, session, init) if init else []
-        state = read_state(saved[-1])
-        if state["images"] != job.images.fingerprint():
+        for report in newest.reports:
+            job.screen.say(f"warning: {report}")
+        if newest.state.images != job.images.fingerprint():
             raise ValueError(
-                f"{saved[-1]}: the run was trained on other images than are there now, so its "
-                "order cannot go on; bring the old ones back, or start over with --fresh"
+                f"{newest.checkpoint}: the run was trained on other images than are there now, so "
+                "its order cannot go on; bring the old ones back, or start over with --fresh"
             )
-        checkpoints.restore(session, saved[-1])
-        check_schedule(state["schedule"], program, progress(program, session))
+        checkpoints.restore(session, newest.checkpoint)
+        schedule = [list(visit) for visit in newest.state.schedule]
+        check_schedule(schedule, program, progress(program, session))
         return []
 
     for line in job.world.on_root(restore):

@@ -8,13 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from hvd_gan import audit, latent, train
+from hvd_gan import audit, checkpoints, latent, train
 from hvd_gan.config import Settings
 from hvd_gan.config_files import load, presets
 from tests.launch import ROOT, launch
 
 PAGES = ("README.md", "CONTRIBUTING.md", "docs/schedules.md", "docs/towers.md", "docs/vae-gan.md")
-PARSERS = {"train": train.parser, "audit": audit.parser, "latent": latent.parser}
+PARSERS = {
+    "train": train.parser,
+    "audit": audit.parser,
+    "latent": latent.parser,
+    "checkpoints": checkpoints.parser,
+}
+TAKES_SETTINGS = ("train", "audit")
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -32,11 +38,11 @@ def test_every_command_has_flags_and_settings_that_exist(line):
     [module] = [word for word in words if word.startswith("hvd_gan.")]
     parser = PARSERS[module.removeprefix("hvd_gan.")]()
     arguments = words[words.index(module) + 1 :]
-    if module == "hvd_gan.latent":
-        parser.parse_args(latent.joined(arguments))
-    else:
+    if module.removeprefix("hvd_gan.") in TAKES_SETTINGS:
         options = parser.parse_intermixed_args(arguments)
         load(options.preset, (), options.overrides)
+    else:
+        parser.parse_args(latent.joined(arguments))
 
 
 def test_the_readme_has_all_presets_and_only_keys_that_exist():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,6 +12,7 @@ from PIL import Image
 from hvd_gan import latent, latent_pictures
 from hvd_gan.config_base import ConfigError
 from hvd_gan.config_files import load
+from hvd_gan.engine.checkpoint_files import State, seal
 from hvd_gan.labels import NamedImages, read_labels
 from hvd_gan.latent_space import LatentSpace, attribute_vector, between
 from hvd_gan.run_folder import RunFolder, save_settings
@@ -51,7 +54,10 @@ def make_run(path, images, build="tests.models.plain_space:build", own="{}"):
         scale = tf.compat.v1.get_variable("encoder/scale", initializer=3.0)
         session.run(scale.initializer)
         tf.compat.v1.train.Saver([scale]).save(session, str(checkpoint / "variables"))
-    (checkpoint / "state.json").write_text("{}")
+    state = State(step=1, stage="s", stage_step=1, schedule=(("s", 1),), ranks=1, images="i")
+    (checkpoint / "state.json").write_text(state.model_dump_json())
+    (checkpoint / "checkpoint").unlink()  # The Saver's own note of what is newest.
+    seal(checkpoint)
     return path
 
 
@@ -73,6 +79,27 @@ def picture(run, *arguments):
 def cell(picture, row, column):
     """The color of one small image in a picture."""
     return picture[row * CELL + CELL // 2, column * CELL + CELL // 2].astype(int)
+
+
+def test_a_damaged_checkpoint_is_told_and_the_one_before_is_used(tmp_path, images, capsys):
+    run = make_run(tmp_path / "run", images)
+    newer = run / "checkpoints" / "step-00000002"
+    shutil.copytree(run / "checkpoints" / "step-00000001", newer)
+    picture(run, "sample", "--count", "4")
+    assert "warning: step-00000002 is damaged: state.json is that of step 1" in (
+        capsys.readouterr().err
+    )
+    assert newer.is_dir()
+    (run / "checkpoints" / "step-00000001" / "variables.index").unlink()
+    with pytest.raises(ConfigError, match="none is good"):
+        LatentSpace(run)
+
+
+def test_a_picture_of_no_known_kind_is_refused_and_none_is_half_written(run, tmp_path):
+    with pytest.raises(ValueError, match=r"--out .*: pictures are not written as \.doc"):
+        picture(run, "sample", "--count", "4", "--out", str(tmp_path / "a.doc"))
+    picture(run, "sample", "--count", "4", "--out", str(tmp_path / "a.jpg"))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jpg"]
 
 
 def test_encoding_and_decoding_go_through_the_model_in_any_number(space):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ PACKAGE = Path(__file__).parent.parent / "hvd_gan"
 # Higher layers may import lower ones. Models and data do not know each other.
 LAYERS = {"commands": 3, "models": 2, "data": 2, "engine": 1, "cluster": 0, "settings": -1}
 SETTINGS = {"config", "config_base", "config_files", "config_stages", "presets", "__init__"}
+
+IMPORT = re.compile(r"\s*(import|from) \w").match
 
 
 def layer_of(module: str) -> str:
@@ -43,3 +46,12 @@ def test_a_module_imports_nothing_above_or_beside_its_layer(path):
 def test_no_file_is_called_what_says_nothing():
     names = {path.stem for path in PACKAGE.rglob("*.py")}
     assert not names & {"utils", "util", "misc", "helpers", "common"}
+
+
+def test_nothing_but_the_carrier_between_ranks_unpickles():
+    loaders = {"pickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text()
+        imported = {line.split()[1].split(".")[0] for line in text.splitlines() if IMPORT(line)}
+        assert not imported & loaders or path.name == "carrier.py", path
+        assert "allow_pickle=True" not in text, path

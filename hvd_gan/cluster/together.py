@@ -7,7 +7,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from hvd_gan.cluster.activity import doing
 from hvd_gan.cluster.hub import EXIT_FAILED
@@ -15,6 +15,9 @@ from hvd_gan.cluster.launcher import LaunchError, leave_exit_code, leave_start, 
 from hvd_gan.cluster.quiet import import_tensorflow
 from hvd_gan.cluster.voice import say_in_the_end, say_last
 from hvd_gan.cluster.world import AgreedError, World, start
+
+if TYPE_CHECKING:
+    from hvd_gan.cluster.elastic import Committed
 
 EXIT_REFUSED = 2
 STALL_TIMEOUT = 120.0
@@ -52,6 +55,38 @@ def run(
     world.lifeline.leave()
     _end_later(LEAVE_SECONDS, "has not ended")
     # To a launcher, any other code than 0 is a failure that it has to talk about.
+    return 0 if told else code
+
+
+def run_elastic(
+    job: Callable[[World, Committed | None], int],
+    verbose: bool = False,
+    stall_timeout: float = STALL_TIMEOUT,
+) -> int:
+    """Like `run`, under Horovod's elastic driver: `job` is called anew whenever a rank is lost or
+    has come, with the world as it is then and with what this rank has committed.
+
+    An error of this rank's own ends this rank; the driver then goes on without its host.
+    """
+    world: World | None = None
+    try:
+        import_tensorflow(verbose)
+        from hvd_gan.cluster.elastic import Committed, hosts_heard, is_lost_rank
+
+        with hosts_heard(Committed()) as committed:
+            code = None
+            while code is None:
+                try:
+                    world = start(stall_timeout, elastic=True)
+                    committed.join(world.broadcast)
+                    code = _agreed(lambda world: job(world, committed), world)
+                    told = world.broadcast(world.is_root and leave_exit_code(code))
+                except Exception as error:
+                    if not is_lost_rank(error):
+                        raise
+    except BaseException as error:
+        fail(world, error)
+    _end_later(LEAVE_SECONDS, "has not ended")
     return 0 if told else code
 
 

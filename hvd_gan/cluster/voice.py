@@ -7,10 +7,12 @@ import sys
 
 from hvd_gan.cluster.launcher import is_supervised, launcher_pid
 
-# Speaks after the launcher's own many lines: waits for its end, 10 s at most.
+# Speaks after the launcher's own many lines: waits for its end, 10 s at most. Whoever has started
+# the launcher may only take note of it when this here, too, has let go of the screen: a zombie.
 LAST_WORD = """
 n=0
-while kill -0 "$1" 2>/dev/null && [ $n -lt 200 ]; do sleep 0.05; n=$((n+1)); done
+while grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status" 2>/dev/null && [ $n -lt 200 ]
+do sleep 0.05; n=$((n+1)); done
 printf '%s\\n' "$2"
 """
 

@@ -95,10 +95,12 @@ class World:
         return cast(Result, result)
 
 
-def start(stall_timeout: float) -> World:
+def start(stall_timeout: float, elastic: bool = False) -> World:
     """Initialises Horovod and finds this rank's place. Call once, after TensorFlow's import.
 
     stall_timeout: seconds without any rank's progress after which the job is ended.
+    elastic: Horovod's driver says who belongs to the job. Called again, when a rank was lost or has
+        come, it starts Horovod anew; no rank then depends on the life of another.
     Raises LaunchError if the launcher and Horovod disagree or a rank has no GPU.
     """
     import tensorflow as tf
@@ -107,8 +109,9 @@ def start(stall_timeout: float) -> World:
     if not gpus:
         # With as many ranks as cores, busy waiting in MPI takes the cores from the compute.
         os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
-    # Until all ranks have come; afterwards Gloo only waits for ranks that are gone.
-    os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(math.ceil(stall_timeout)))
+    if not elastic:
+        # Until all ranks have come; afterwards Gloo only waits for ranks that are gone.
+        os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(math.ceil(stall_timeout)))
     if stated_size() == (1, ""):
         # No launcher: Gloo needs no MPI daemon to be alone.
         os.environ.setdefault("HOROVOD_CONTROLLER", "gloo")
@@ -116,8 +119,12 @@ def start(stall_timeout: float) -> World:
 
     import horovod.tensorflow as hvd
 
+    if elastic:
+        hvd.shutdown()
     hvd.init()
-    check_not_alone(hvd.size())
+    if not elastic:
+        # What the driver has told a process at its start need not hold any more.
+        check_not_alone(hvd.size())
     carrier: Carrier = MpiCarrier() if hvd.mpi_enabled() else HorovodCarrier()
     host, cores = socket.gethostname(), usable_cores()
     # Every rank reaches this gather: nothing above it depends on the rank.
@@ -125,7 +132,11 @@ def start(stall_timeout: float) -> World:
     neighbours = [theirs for name, theirs in members if name == host]
     device = Device(choose_gpu(hvd.local_rank(), gpus), share_of_cores(cores, neighbours, quota()))
     hosts = tuple(name for name, _ in members)
-    lifeline = _tie(carrier, hvd.rank(), hosts, stall_timeout)
+    lifeline = (
+        Lifeline(hvd.rank(), hosts[0], stall_timeout, None, None)
+        if elastic
+        else _tie(carrier, hvd.rank(), hosts, stall_timeout)
+    )
     return World(hvd.rank(), hvd.size(), hvd.local_rank(), host, device, hosts, carrier, lifeline)
 
 

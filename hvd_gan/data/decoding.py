@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
+import stat
 import warnings
 from collections.abc import Callable
-from typing import BinaryIO
+from io import BufferedReader
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from hvd_gan.data.source import Unreadable
+from hvd_gan.data.source import Unreadable, reason_of
 
 # Only these: Pillow knows more, among them formats that run other programs.
 FORMATS = ("JPEG", "PNG", "BMP", "DIB", "WEBP", "GIF", "TIFF")
 EXTENSIONS = ("jpg", "jpeg", "png", "bmp", "webp", "gif", "tif", "tiff")
 ORIENTATION = 0x0112
 JPEG_REDUCTION_GAP = 2
+# Some formats are read as a whole, or have parts of any length around the picture: a file may be as
+# large as the most pixels take up uncompressed, with 16 bits and an alpha channel; and a little one
+# as large as this.
+BYTES_PER_PIXEL = 8
+SMALL_FILE = 64 * 2**20
 
 # What each EXIF orientation does to the upright image, undone.
 _UPRIGHT: dict[int, Callable[[NDArray[np.uint8]], NDArray[np.uint8]]] = {
@@ -41,27 +49,62 @@ def read_image(
     """The first frame of an image file: uint8 [height, width, 3], RGB, upright.
 
     Transparent parts are laid over white. Sixteen bits are scaled to eight. Embedded color
-    profiles are ignored. An image of more than `max_pixels` is refused before it is decoded.
+    profiles are ignored. An image of more than `max_pixels` is refused before it is decoded, and so
+    is a file that is larger than such an image could be, or that is no regular file: a pipe would
+    let us wait for ever.
     With `short_side`, a JPEG may come smaller than it is, but its short side stays at least twice
     as long as that: large photographs decode several times faster.
     Raises Unreadable, with `name`, for whatever is wrong with the file.
     """
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_open_at_once) as file:
+            _check_kind_and_size(file, max_pixels)
             return _decode(file, max_pixels, short_side)
     except Exception as error:
         # Pillow's decoders raise nearly every built-in exception on broken files.
-        raise Unreadable(name, _reason(path, error)) from error
+        raise Unreadable(name, _reason(error)) from error
 
 
 def quiet_pillow(max_pixels: int) -> None:
     """Silences Pillow's warnings on odd files, and lifts its own limit of pixels up to ours."""
     warnings.filterwarnings("ignore", module=r"PIL\.")
+    _quiet_libtiff()
     if Image.MAX_IMAGE_PIXELS is not None:
         Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS, max_pixels)
 
 
-def _decode(file: BinaryIO, max_pixels: int, short_side: int | None) -> NDArray[np.uint8]:
+def _quiet_libtiff() -> None:
+    """Keeps libtiff from writing to the screen whenever a file is damaged: Pillow's error says it.
+
+    It has no other switch than a call into the library, where that is.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        with open("/proc/self/maps") as maps:
+            libraries = {line.split(maxsplit=5)[-1].strip() for line in maps if "libtiff" in line}
+        for library in libraries:
+            ctypes.CDLL(library).TIFFSetErrorHandler(None)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    # Opening a pipe that nobody writes to would wait. Regular files do not know the difference.
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+
+
+def _check_kind_and_size(file: BufferedReader, max_pixels: int) -> None:
+    about = os.fstat(file.fileno())
+    if not stat.S_ISREG(about.st_mode):
+        raise _RefusedError("not a regular file")
+    if not file.peek(1):
+        raise _RefusedError("empty file")
+    limit = max(SMALL_FILE, BYTES_PER_PIXEL * max_pixels)
+    if about.st_size > limit:
+        raise _RefusedError(
+            f"a file of {about.st_size:,} bytes, more than an image of data.max_pixels="
+            f"{max_pixels} can take ({limit:,})"
+        )
+
+
+def _decode(file: BufferedReader, max_pixels: int, short_side: int | None) -> NDArray[np.uint8]:
     with Image.open(file, formats=FORMATS) as image:
         width, height = image.size
         if width * height > max_pixels:
@@ -109,14 +152,12 @@ def _eight_bits(gray: NDArray[np.generic]) -> NDArray[np.uint8]:
     return np.rint(values * scale).astype(np.uint8)
 
 
-def _reason(path: str | bytes | os.PathLike[str], error: Exception) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, UnidentifiedImageError):
-        empty = os.path.getsize(path) == 0 if os.path.exists(path) else False
-        return "empty file" if empty else "not an image, or of an unknown format"
+        return "not an image, or of an unknown format"
     if isinstance(error, Image.DecompressionBombError):
         return "more pixels than data.max_pixels allows"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror[0].lower() + error.strerror[1:]
-    lines = str(error).splitlines()
-    text = lines[0] if lines else ""
-    return text if isinstance(error, _RefusedError | OSError) else f"{type(error).__name__}: {text}"
+    if isinstance(error, OSError | MemoryError):
+        return reason_of(error)
+    text = " ".join(str(error).split())
+    return text if isinstance(error, _RefusedError) else f"{type(error).__name__}: {text}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -29,6 +30,10 @@ class HeldOut:
         }
         columns["image"] = columns["image"].astype(np.float32) / 255
         return {**columns, "mean_color": self._mean_color}
+
+    def skipped(self) -> dict[str, str]:
+        """Why images could not be read, by their names: those met so far."""
+        return self._sampler.skipped(before=sys.maxsize)
 
     def batches(self, samples: int, rank: int, ranks: int) -> Iterator[dict[str, np.ndarray]]:
         """A rank's part of the first `samples` samples, in small batches."""

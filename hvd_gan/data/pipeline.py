@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +10,8 @@ import tensorflow as tf
 
 from hvd_gan.config import DataSettings
 from hvd_gan.config_base import ConfigError
-from hvd_gan.data.samples import Sampler, Skipped
-from hvd_gan.data.source import Source, Unreadable
+from hvd_gan.data.samples import Sampler
+from hvd_gan.data.source import Source
 
 END = np.iinfo(np.int64).max
 
@@ -47,9 +45,9 @@ class Batches:
         self.feed.error = None
         session.run(self.initializer, {self.start_tensor: position, self.rank_tensor: self.rank})
 
-    def skipped(self) -> Skipped:
-        """The unreadable images that this rank met so far; its prefetching counts too."""
-        return self.feed.sampler.skipped()
+    def skipped(self, before: int) -> dict[str, str]:
+        """Why images could not be read, by name: those that this rank met below a position."""
+        return self.feed.sampler.skipped(before)
 
     def error(self) -> Exception | None:
         """The exception behind a `tf.errors.OpError` of `session.run`, if it came from the data.
@@ -93,7 +91,7 @@ def batches(
     Raises ConfigError if the source is empty or `settings.mean_color` is not set.
     """
     if settings.mean_color is None:
-        raise ConfigError("data.mean_color: not set; measure it with mean_color(source)")
+        raise ConfigError("data.mean_color: not set; measure it with survey.mean_color")
     assert 0 <= rank < ranks and batch > 0 and threads > 0
     feed = _Feed(Sampler(source, settings, seed=seed, held_out=held_out))
     with tf.name_scope("held_out_data" if held_out else "data"):
@@ -145,41 +143,3 @@ def _dataset(
     dataset = tf.data.Dataset.range(first, END, ranks)
     dataset = dataset.map(load, num_parallel_calls=threads, deterministic=True)
     return dataset.batch(batch, drop_remainder=True).prefetch(2).with_options(options)
-
-
-def mean_color(
-    source: Source,
-    limit: int = 1000,
-    threads: int = 1,
-    beat: Callable[[], None] = lambda: None,
-) -> tuple[float, float, float]:
-    """The mean color of a source, RGB in [0, 1], rounded to 6 digits.
-
-    The mean of the means of up to `limit` evenly spaced images; unreadable ones are left out.
-    `beat` is called after each image.
-    Raises ConfigError if none can be read.
-    """
-    count = len(source)
-    chosen = min(limit, count)
-    indices = [number * count // chosen for number in range(chosen)]
-
-    def color(index: int) -> Any:
-        try:
-            return source.read(index).mean(axis=(0, 1)) / 255
-        except Unreadable as finding:
-            return finding
-        finally:
-            beat()
-
-    with ThreadPoolExecutor(threads) as pool:
-        found = list(pool.map(color, indices))
-    return _rounded_mean(found)
-
-
-def _rounded_mean(found: Iterable[Any]) -> tuple[float, float, float]:
-    colors = [color for color in found if not isinstance(color, Unreadable)]
-    if not colors:
-        first = next(iter(found), "there is none")
-        raise ConfigError(f"data.source: no image can be read; the first: {first}")
-    red, green, blue = (round(float(value), 6) for value in np.mean(colors, axis=0))
-    return red, green, blue

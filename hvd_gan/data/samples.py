@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 import threading
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,10 +16,13 @@ from hvd_gan.config_base import ConfigError
 from hvd_gan.data import order
 from hvd_gan.data.holes import draw_box, draw_hole
 from hvd_gan.data.preparation import prepare
+from hvd_gan.data.reading import Reader
 from hvd_gan.data.source import Image, Source, Unreadable
 
-# So many unreadable images in a row, and the data is not what the user thinks it is.
-MAX_TRIES = 32
+# So many unreadable images in a row, at least, and the data is not what the user thinks it is.
+LEAST_TRIES = 32
+# Where the set share is unreadable, that many in a row are rarer than this.
+CHANCE = 1e-12
 NOISE_SEEDS = 2**31 - 1
 
 
@@ -35,12 +40,11 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Skipped:
-    """What could not be read so far: reasons by image name, and for how many samples another
-    image stood in (a sample that is made twice counts twice)."""
+class _Finding:
+    """Why an image cannot be read, and the first position at which that was met."""
 
-    reasons: dict[str, str]
-    substituted: int
+    position: int
+    reason: str
 
 
 class Sampler:
@@ -57,8 +61,8 @@ class Sampler:
         self.settings = settings
         self.seed = seed
         self.held_out = held_out
-        self._reasons: dict[str, str] = {}
-        self._substituted = 0
+        self._reader = Reader(source)
+        self._findings: dict[str, _Finding] = {}
         self._lock = threading.Lock()
 
     def sample(self, position: int) -> Sample:
@@ -74,27 +78,35 @@ class Sampler:
         noise_seed = rng.integers(0, NOISE_SEEDS, size=2, dtype=np.int32)
         return Sample(image, mask, box, real_box, noise_seed)
 
-    def skipped(self) -> Skipped:
-        """The unreadable images that this sampler met so far."""
+    def skipped(self, before: int) -> dict[str, str]:
+        """Why images could not be read, by their names: those met at positions below `before`.
+
+        Once all samples below `before` are made, on whatever ranks, the ranks' answers together
+        depend on the data alone: samples that were made ahead do not count.
+        """
         with self._lock:
-            return Skipped(dict(self._reasons), self._substituted)
+            return {
+                name: finding.reason
+                for name, finding in self._findings.items()
+                if finding.position < before
+            }
 
     def _read(self, position: int) -> Image:
         count = len(self.source)
         findings: list[Unreadable] = []
-        for tries in range(min(MAX_TRIES, count)):
+        for tries in range(min(most_tries(self.settings.max_unreadable), count)):
             index = order.image_at(
                 position, count=count, seed=self.seed, held_out=self.held_out, tries=tries
             )
             try:
-                image = self.source.read(index)
+                image = self._reader.read(index)
             except Unreadable as finding:
                 findings.append(finding)
                 continue
             self._check(image, index)
-            self._note(findings)
+            self._note(position, findings)
             return image
-        self._note(findings)
+        self._note(position, findings)
         few = "none of its" if len(findings) == count else "none of"
         many = "images" if len(findings) == count else "images in a row"
         raise ConfigError(
@@ -109,10 +121,16 @@ class Sampler:
                 f"{image.dtype} {list(image.shape)}; uint8 [height, width, 3] is expected"
             )
 
-    def _note(self, findings: list[Unreadable]) -> None:
-        if not findings:
-            return
+    def _note(self, position: int, findings: list[Unreadable]) -> None:
         with self._lock:
-            self._substituted += 1
             for finding in findings:
-                self._reasons.setdefault(finding.name, finding.reason)
+                known = self._findings.get(finding.name)
+                if known is None or position < known.position:
+                    self._findings[finding.name] = _Finding(position, finding.reason)
+
+
+def most_tries(share: float) -> int:
+    """How many unreadable images in a row end the run, where a share of them may be unreadable."""
+    if not 0 < share < 1:
+        return sys.maxsize if share else LEAST_TRIES
+    return max(LEAST_TRIES, math.ceil(math.log(CHANCE) / math.log(share)))

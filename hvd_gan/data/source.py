@@ -10,7 +10,7 @@ import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,15 @@ class Unreadable(Exception):  # noqa: N818 - a finding about data, not a failure
         return f"{self.name}: {self.reason}"
 
 
+def reason_of(error: OSError | MemoryError) -> str:
+    """An error of the system as a few words for a person."""
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    if error.strerror:
+        return error.strerror[0].lower() + error.strerror[1:]
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 class Source(Protocol):
     """A fixed sequence of images. All methods may be called from several threads at once."""
 
@@ -45,13 +54,35 @@ class Source(Protocol):
         """The number of images, readable or not."""
 
     def read(self, index: int) -> Image:
-        """Image `index`: uint8 [height, width, 3], RGB, upright. Raises Unreadable."""
+        """Image `index`: uint8 [height, width, 3], RGB, upright.
+
+        Raises Unreadable, from the OSError behind it if there is one, or that OSError itself:
+        those that may pass are tried again (`patience`).
+        """
 
     def name(self, index: int) -> str:
         """The name of image `index` in messages: one printable line."""
 
     def fingerprint(self) -> str:
         """A hash of what the source consists of, equal wherever the same data is seen."""
+
+
+@runtime_checkable
+class Listed(Source, Protocol):
+    """A source whose images may come and go between a run's parts, such as files.
+
+    Their order is that of a sequence of fixed length, so a run goes on with those that it began
+    with, and one that has gone is an unreadable one.
+    """
+
+    def listing(self) -> bytes:
+        """Which images these are, in order."""
+
+    def as_listed(self, listing: bytes) -> Source:
+        """This source with the images of an earlier listing, whether they are there or not.
+
+        Raises ConfigError if more have gone or changed than `max_unreadable` allows.
+        """
 
 
 def open_source(settings: DataSettings, split: Split) -> Source:

@@ -9,7 +9,15 @@ import tensorflow as tf
 
 from hvd_gan.config import InitSettings
 from hvd_gan.config_base import ConfigError
-from hvd_gan.engine.checkpoints import checkpoints_in, read_values
+from hvd_gan.engine.checkpoint_files import (
+    DamagedError,
+    Newest,
+    checkpoints_in,
+    newest_good,
+    step_of,
+    verified,
+)
+from hvd_gan.engine.checkpoints import read_values
 from hvd_gan.engine.program import Program
 
 
@@ -20,7 +28,9 @@ def init_from(program: Program, session: tf.compat.v1.Session, settings: InitSet
     Raises ConfigError where there is no such checkpoint or network and, if `strict`, where a
     variable is missing there or has another shape.
     """
-    values = read_values(_checkpoint(settings))
+    start = _checkpoint(settings)
+    assert start.checkpoint is not None
+    values = read_values(start.checkpoint)
     taken, left = [], []
     for variable in _variables(program, settings.networks or tuple(program.gan.networks)):
         name, shape = variable.op.name, variable.shape.as_list()
@@ -40,20 +50,29 @@ def init_from(program: Program, session: tf.compat.v1.Session, settings: InitSet
             f"with init.networks, or take what fits with init.strict=false\n{listed}"
         )
     return [
+        *(f"warning: {settings.run}: {report}" for report in start.reports),
         f"from    {settings.run}: {len(taken)} variables of {_networks(program, taken)}",
         *(f"        not taken: {line}" for line in left),
     ]
 
 
-def _checkpoint(settings: InitSettings):
+def _checkpoint(settings: InitSettings) -> Newest:
+    """The checkpoint that is asked for, if it is whole; without a step the newest that is."""
     folder = settings.run / "checkpoints"
-    saved = checkpoints_in(folder)
-    if settings.step is not None:
-        saved = [path for path in saved if path.name == f"step-{settings.step:08d}"]
-    if not saved:
-        there = ", ".join(str(int(path.name[5:])) for path in checkpoints_in(folder)) or "none"
+    if settings.step is None:
+        newest = newest_good(folder)
+        if newest.checkpoint is None:
+            raise ConfigError(f"init: there is no checkpoint in {folder}")
+        return newest
+    saved = {step_of(path): path for path in checkpoints_in(folder)}
+    if settings.step not in saved:
+        there = ", ".join(map(str, saved)) or "none"
         raise ConfigError(f"init: no such checkpoint in {folder}; steps that are there: {there}")
-    return saved[-1]
+    path = saved[settings.step]
+    try:
+        return Newest(path, verified(path))
+    except DamagedError as error:
+        raise ConfigError(f"init: {path} is damaged: {error}; name another step") from None
 
 
 def _variables(program: Program, networks: tuple[str, ...]) -> Iterable[tf.Variable]:

@@ -55,6 +55,13 @@ class Program:
         """Every global variable's value, by name."""
         return session.run({variable.op.name: variable for variable in self.variables})
 
+    def load(self, session: tf.compat.v1.Session, values: Mapping[str, Any]) -> None:
+        """Sets every global variable to what `read` gave, in any graph of the same model."""
+        for variable in self.variables:
+            # Through the initializer: no node is added to the graph, whatever the value.
+            initializer = variable.initializer
+            session.run(initializer, {initializer.inputs[1]: values[variable.op.name]})
+
     def schedule(self) -> list[list]:
         """The visits as plain values: name of the stage and steps, in order."""
         return [[visit.stage.name, visit.stage.steps] for visit in self.visits]

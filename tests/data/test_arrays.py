@@ -1,6 +1,7 @@
 """Images in .npy, .npz and HDF5 files: read by number, refused with one line where they cannot."""
 
 import concurrent.futures
+import os
 import pickle
 import tracemalloc
 
@@ -59,9 +60,9 @@ def test_every_kind_of_array_is_read_as_rgb_bytes(tmp_path, kind, channels, dtyp
         np.testing.assert_array_equal(image, np.broadcast_to(gray, (5, 6, 3)))
 
 
-def test_an_array_in_column_order_is_read_too(tmp_path):
+def test_an_array_in_column_order_is_refused_with_its_cure(tmp_path):
     np.save(tmp_path / "images.npy", np.asfortranarray(BYTES))
-    np.testing.assert_array_equal(opened(tmp_path / "images.npy").read(3), BYTES[3])
+    assert "numpy.ascontiguousarray(array)" in refused(tmp_path / "images.npy")
 
 
 @pytest.mark.parametrize("kind", [".npy", ".npz", ".h5"])
@@ -101,6 +102,8 @@ def test_both_sides_of_two_images_get_one(tmp_path):
     path = write(tmp_path, ".npy", BYTES[:2])
     assert [len(opened(path, split, 0.01)) for split in ("train", "held_out")] == [1, 1]
     assert "none is left to train on" in refused(path, held_out=1.0)
+    path = write(tmp_path, ".npy", BYTES[:1])
+    assert [len(opened(path, split, 0.99)) for split in ("train", "held_out")] == [1, 0]
 
 
 def test_the_fingerprint_is_of_the_content_alone(tmp_path):
@@ -208,3 +211,92 @@ def test_files_that_are_not_what_they_say_are_refused(tmp_path):
     assert "leave it out" in refused(write(tmp_path, ".npy", BYTES), "faces")
     h5py.File(tmp_path / "none.h5", "w").close()
     assert "holds no array" in refused(tmp_path / "none.h5")
+
+
+@pytest.mark.parametrize("kind", [".npy", ".npz", ".h5"])
+def test_a_file_that_is_cut_off_while_training_costs_images_and_no_more(tmp_path, kind):
+    path = write(tmp_path, kind, np.random.default_rng(2).integers(0, 256, (60, 40, 40), np.uint8))
+    source = opened(path)
+    before, first = source.fingerprint(), source.read(0)
+    os.truncate(path, path.stat().st_size // 2)
+    with pytest.raises(Unreadable, match="image 59: the file has been cut off"):
+        source.read(59)
+    if kind != ".h5":
+        np.testing.assert_array_equal(source.read(0), first)
+    assert source.fingerprint() == before
+
+
+def test_a_damaged_chunk_is_an_unreadable_image(tmp_path):
+    path = tmp_path / "images.h5"
+    with h5py.File(path, "w") as file:
+        made = file.create_dataset("faces", data=BYTES, chunks=(1, 5, 6, 3), compression="gzip")
+        about = made.id.get_chunk_info(4)
+    with path.open("r+b") as file:
+        file.seek(about.byte_offset)
+        file.write(b"\xff" * about.size)
+    source = open_source(DataSettings(source="arrays", path=path, held_out=0), "train")
+    assert source.fingerprint()
+    with pytest.raises(Unreadable, match="image 4: "):
+        source.read(4)
+    np.testing.assert_array_equal(source.read(3), BYTES[3])
+
+
+def test_nothing_is_read_from_other_files(tmp_path):
+    (tmp_path / "secret").write_bytes(bytes(range(200)))
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["faces"] = BYTES
+    path = tmp_path / "images.h5"
+    layout = h5py.VirtualLayout(BYTES.shape, np.uint8)
+    layout[:] = h5py.VirtualSource(tmp_path / "other.h5", "faces", BYTES.shape)
+    with h5py.File(path, "w") as file:
+        file["own"] = BYTES
+        file.create_virtual_dataset("virtual", layout)
+        outside = [(str(tmp_path / "secret"), 0, 75)]
+        file.create_dataset("external", (3, 5, 5), np.uint8, external=outside)
+        file["linked"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "faces")
+        file["soft"] = h5py.SoftLink("/linked")
+    for name in ("virtual", "external"):
+        assert f"the values of '{name}' lie in other files" in refused(path, name)
+    for name in ("linked", "soft"):
+        assert f"has no '{name}'" in refused(path, name)
+    assert "linked" not in refused(path) and "own" in refused(path)
+
+
+def test_a_file_that_claims_to_be_huge_is_refused_by_its_header(tmp_path):
+    def h5(shape, **more):
+        path = tmp_path / f"{shape[0]}.h5"
+        with h5py.File(path, "w") as file:
+            file.create_dataset("a", shape, np.uint8, **more)
+        return refused(path, max_pixels=10_000)
+
+    assert "images of 100000 x 100000 pixels" in h5((2, 10**5, 10**5), chunks=(1, 100, 100))
+    assert "chunks of 100,000,000 bytes" in h5((10**4, 100, 100), chunks=(10**4, 100, 100))
+    assert "1,000,000,000,000 images" in h5((10**12, 1, 1), chunks=(9, 1, 1))
+    np.save(tmp_path / "a.npy", np.zeros((4, 100, 200), np.uint8))
+    assert "images of 200 x 100 pixels" in refused(tmp_path / "a.npy", max_pixels=10_000)
+    for shape in (
+        "(1000000, 9999, 9999)",
+        "(99999999999999999999, 9, 9)",
+        "(2, -9, 9)",
+        "(1,",
+        "9",
+    ):
+        for descr in ("'|u1'", "'|O'", "[('a', '|u1')]", "(" * 5000):
+            text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}"
+            head = b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text.encode()
+            (tmp_path / "b.npy").write_bytes(head)
+            refused(tmp_path / "b.npy")
+
+
+def test_a_zip_archive_that_lies_is_refused(tmp_path):
+    path = write(tmp_path, ".npz", BYTES)
+    whole = bytearray(path.read_bytes())
+    for place in [*range(30), *range(len(whole) - 150, len(whole))]:
+        damaged = whole.copy()
+        damaged[place] ^= 0xFF
+        path.write_bytes(damaged)
+        try:
+            source = opened(path)
+        except ConfigError:
+            continue
+        assert source.read(0).dtype == np.uint8

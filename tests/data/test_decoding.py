@@ -257,7 +257,7 @@ def test_reasons_are_short_and_say_what_is_wrong(tmp_path, monkeypatch):
     path.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\nshowpage\n")
     assert _reason(path) == "not an image, or of an unknown format"
 
-    def denied(*_):
+    def denied(*_, **__):
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr("builtins.open", denied)
@@ -293,4 +293,15 @@ def test_odd_files_do_not_chatter(tmp_path, monkeypatch, capfd):
         )
         _read(path)
     assert not seen
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_damaged_tiff_does_not_write_to_the_screen(tmp_path, capfd):
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+    path = _save(tmp_path / "x.tif", Image.fromarray(noise), compression="tiff_lzw")
+    whole = bytearray(path.read_bytes())
+    whole[100:4000] = bytes(3900)
+    path.write_bytes(whole)
+    decoding.quiet_pillow(LIMIT)
+    _reason(path)
     assert capfd.readouterr() == ("", "")

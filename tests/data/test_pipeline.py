@@ -9,11 +9,10 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
-from PIL import Image
 
 from hvd_gan.config import DataSettings
 from hvd_gan.config_base import ConfigError
-from hvd_gan.data.pipeline import batches, mean_color
+from hvd_gan.data.pipeline import batches
 from hvd_gan.data.samples import Sampler
 from hvd_gan.data.source import open_source
 
@@ -119,8 +118,8 @@ def test_held_out_images_come_in_their_own_order_and_never_run_out(numbered, tin
 def test_unreadable_images_are_reported_by_the_rank_that_met_them(numbered, tiny, which):
     found, made = run(numbered(8, broken={6}), tiny, steps=4)
     assert 6 not in which(joined(found, "image"))
-    assert made.skipped().reasons == {"number 6": "made to be broken"}
-    assert made.skipped().substituted >= 2
+    assert made.skipped(before=4) in ({}, {"number 6": "made to be broken"})
+    assert made.skipped(before=100) == {"number 6": "made to be broken"}
     assert made.error() is None
 
 
@@ -206,26 +205,3 @@ def test_ranks_build_the_same_graph():
     ]
     outputs = [process.communicate(timeout=120)[0] for process in ranks]
     assert outputs[0] == outputs[1] and len(outputs[0].split()) == 2
-
-
-def test_mean_color_is_the_mean_of_the_images_means(tmp_path):
-    Image.new("RGB", (40, 10), (255, 0, 51)).save(tmp_path / "a.png")
-    Image.new("RGB", (10, 10), (0, 102, 51)).save(tmp_path / "b.png")
-    (tmp_path / "c.png").write_bytes(b"broken")
-    source = open_source(DataSettings(path=tmp_path, held_out=0), "train")
-    assert mean_color(source) == (0.5, 0.2, 0.2)
-    assert mean_color(source, threads=3) == (0.5, 0.2, 0.2)
-
-
-def test_mean_color_takes_evenly_spaced_images(numbered):
-    asked = []
-    source = numbered(100)
-    source.read = lambda index: asked.append(index) or np.full((1, 1, 3), index, np.uint8)
-    assert mean_color(source, limit=4) == (round(37.5 / 255, 6),) * 3
-    assert asked == [0, 25, 50, 75]
-
-
-def test_mean_color_of_nothing_readable_is_told(numbered):
-    for source in (numbered(2, broken=range(2)), numbered(0)):
-        with pytest.raises(ConfigError, match="no image can be read"):
-            mean_color(source)

@@ -7,8 +7,8 @@ import pytest
 
 from hvd_gan.config import DataSettings
 from hvd_gan.config_base import ConfigError
-from hvd_gan.data import samples
-from hvd_gan.data.samples import Sampler
+from hvd_gan.data import order
+from hvd_gan.data.samples import Sampler, most_tries
 from hvd_gan.data.source import open_source
 
 
@@ -73,13 +73,11 @@ def test_an_unreadable_image_is_replaced_by_one_of_the_same_epoch(numbered, tiny
         before, after = which(one.image)[0], which(other.image)[0]
         assert (after not in {3, 7}) if before in {3, 7} else after == before
         assert (one.mask == other.mask).all()
-    assert holey.skipped().reasons == {
+    assert holey.skipped(before=60) == {
         "number 3": "made to be broken",
         "number 7": "made to be broken",
     }
-    # Twice in each of three epochs.
-    assert holey.skipped().substituted == 6
-    assert whole.skipped() == samples.Skipped({}, 0)
+    assert whole.skipped(before=60) == {}
 
 
 def test_a_single_readable_image_is_found(numbered, tiny, which):
@@ -94,7 +92,7 @@ def test_when_nothing_can_be_read_the_first_finding_is_told(numbered, tiny):
     sampler = Sampler(numbered(1000, broken=range(1000)), tiny, seed=1)
     with pytest.raises(ConfigError, match="none of 32 images in a row can be read"):
         sampler.sample(0)
-    assert len(sampler.skipped().reasons) == 32
+    assert len(sampler.skipped(before=1)) == 32
 
 
 @pytest.mark.parametrize(
@@ -116,3 +114,23 @@ def test_a_source_that_breaks_its_promise_is_told(numbered, tiny, wrong):
 def test_an_empty_source_is_refused(numbered, tiny):
     with pytest.raises(ConfigError, match="no held-out images"):
         Sampler(numbered(0), tiny, seed=1, held_out=True)
+
+
+def test_where_many_may_be_unreadable_more_are_tried(numbered, tiny, which):
+    some = tiny.model_copy(update={"max_unreadable": 1.0})
+    source = numbered(1000, broken=set(range(1000)) - {500})
+    assert which(Sampler(source, some, seed=1).sample(0).image) == [500]
+    assert most_tries(0) == most_tries(0.01) == 32
+    for share in (0.5, 0.9, 0.99):
+        assert share ** most_tries(share) < 1e-12 < share ** (most_tries(share) - 2)
+
+
+def test_what_was_met_ahead_does_not_count_yet(numbered, tiny):
+    source = numbered(8, broken={6})
+    places = [k for k in range(8) if order.image_at(k, count=8, seed=1) == 6]
+    for ks in (range(8), reversed(range(8))):
+        sampler = Sampler(source, tiny, seed=1)
+        for k in ks:
+            sampler.sample(k)
+        assert sampler.skipped(before=places[0]) == {}
+        assert sampler.skipped(before=places[0] + 1) == {"number 6": "made to be broken"}

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hvd_gan.engine.checkpoints import checkpoints_in, read_values
+from hvd_gan.engine.checkpoint_files import checkpoints_in
+from hvd_gan.engine.checkpoints import read_values
 
 
 def values(run: Path, step: int | None = None) -> dict[str, np.ndarray]:

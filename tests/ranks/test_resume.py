@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hvd_gan.engine.checkpoints import checkpoints_in
+from hvd_gan.engine.checkpoint_files import checkpoints_in
 from tests.launch import ROOT, TINY, command, environment, train, trained
 from tests.ranks.runs import assert_close, metrics, values, weights
 

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from hvd_gan.engine.checkpoints import checkpoints_in
+from hvd_gan.engine.checkpoint_files import checkpoints_in
 from tests.launch import launch, train
 from tests.ranks.runs import metrics, values, weights
 

@@ -1,41 +1,39 @@
-"""Images in one array of a file: .npy, .npz or HDF5, read one by one, never the whole file.
+"""Images in one array of a file: .npy, .npz or HDF5.
 
-The array is uint8 or floats in [0, 1], [n, height, width] or [n, height, width, 1 or 3]. An .npy
-file is mapped into memory, and so is an array in an .npz file, which has to be stored as `np.savez`
-does it: one that is compressed can only be read from its start. Pickles are refused. The held-out
-split is drawn by a hash of each image's number, so it stays the same when images are appended.
+The array is uint8 or floats in [0, 1], [n, height, width] or [n, height, width, 1 or 3]. In an .npz
+file it has to be stored as `np.savez` does it: one that is compressed can only be read from its
+start. The held-out split is drawn by a hash of each image's number, so it stays the same when
+images are appended.
 """
 
 from __future__ import annotations
 
-import difflib
+import functools
 import hashlib
-import zipfile
 from pathlib import Path
 from typing import Any
 
-import h5py  # type: ignore[import-untyped]
 import numpy as np
 from numpy.typing import NDArray
 
 from hvd_gan.config import DataSettings
 from hvd_gan.config_base import ConfigError
-from hvd_gan.data.source import Image, Source, Split, Unreadable
+from hvd_gan.data.array_files import HDF5, RowArray, open_rows
+from hvd_gan.data.patience import patiently
+from hvd_gan.data.source import Image, Source, Split, Unreadable, reason_of
 
-HDF5 = (".h5", ".hdf5")
 SUFFIXES = (".npy", ".npz", *HDF5)
-# As much of an .npz member as stands before its name and extra field.
-LOCAL_HEADER = 30
 FINGERPRINTED = 16
+# Their numbers are kept in memory.
+MOST_IMAGES = 100_000_000
+# A float of HDF5's largest kind, three channels.
+BYTES_PER_PIXEL = 24
 
 
 class Arrays:
-    """Some images of an array, which is anything that has a shape and is read by index.
+    """Some images of an array."""
 
-    Threads may read at once: a memory map keeps no state, and h5py lets one read at a time.
-    """
-
-    def __init__(self, array: Any, rows: NDArray[np.int64]) -> None:
+    def __init__(self, array: RowArray, rows: NDArray[np.int64]) -> None:
         self._array = array
         self._rows = rows
 
@@ -44,9 +42,12 @@ class Arrays:
 
     def read(self, index: int) -> Image:
         try:
-            image = np.asarray(self._array[int(self._rows[index])])
-        except OSError as error:
-            raise Unreadable(self.name(index), str(error).splitlines()[0]) from error
+            image = self._array.row(int(self._rows[index]))
+        except (OSError, MemoryError) as error:
+            raise Unreadable(self.name(index), reason_of(error)) from error
+        except (RuntimeError, ValueError) as error:
+            # What h5py makes of other damages.
+            raise Unreadable(self.name(index), " ".join(str(error).split())) from error
         if image.dtype != np.uint8:
             image = self._bytes(image, index)
         if image.ndim == 2:
@@ -57,13 +58,24 @@ class Arrays:
         return f"image {self._rows[index]}"
 
     def fingerprint(self) -> str:
-        """Of the array's shape and type, the images' numbers, and a few images."""
-        about = f"{self._array.shape} {np.dtype(self._array.dtype).str}"
+        """Of the array's shape and type, the images' numbers, and a few images, once."""
+        return self._fingerprint
+
+    @functools.cached_property
+    def _fingerprint(self) -> str:
+        about = f"{self._array.shape} {self._array.dtype.str}"
         digest = hashlib.blake2b(about.encode(), digest_size=16)
         digest.update(self._rows.astype("<i8").tobytes())
         for place in np.linspace(0, len(self._rows) - 1, min(FINGERPRINTED, len(self._rows))):
-            digest.update(np.ascontiguousarray(self._array[int(self._rows[int(place)])]).tobytes())
+            digest.update(self._sample(int(self._rows[int(place)])))
         return digest.hexdigest()
+
+    def _sample(self, row: int) -> bytes:
+        try:
+            return patiently(lambda: self._array.row(row)).tobytes()
+        except (OSError, RuntimeError, ValueError) as error:
+            # A damaged image is no reason not to train on the others.
+            return type(error).__name__.encode()
 
     def _bytes(self, image: NDArray[Any], index: int) -> NDArray[np.uint8]:
         low, high = float(image.min()), float(image.max())
@@ -82,13 +94,14 @@ def open_source(settings: DataSettings, split: Split) -> Source:
     """
     path = _path(settings)
     try:
-        array = _open(path, settings.dataset)
+        array = patiently(lambda: open_rows(path, settings.dataset))
     except ConfigError:
         raise
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except Exception as error:
+        # zipfile, NumPy's parser of headers and h5py raise nearly anything on broken files.
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ConfigError(f"data.path: {path}: cannot be read: {reason}") from error
-    _check(path, array)
+    _check(path, array, settings.max_pixels)
     held_out = _held_out(array.shape[0], settings.held_out)
     if split == "train" and held_out.all():
         raise ConfigError(
@@ -109,84 +122,8 @@ def _path(settings: DataSettings) -> Path:
     return path
 
 
-def _open(path: Path, dataset: str | None) -> Any:
-    kind = path.suffix.lower()
-    if kind in HDF5:
-        return _open_hdf5(path, dataset)
-    if kind == ".npz":
-        return _map(path, _member_start(path, dataset))
-    if dataset is not None:
-        raise ConfigError(f"data.dataset: {path} holds one array, without a name; leave it out")
-    return _map(path, 0)
-
-
-def _open_hdf5(path: Path, dataset: str | None) -> h5py.Dataset:
-    # Nobody writes there, and the file systems of many clusters know no locks.
-    file = h5py.File(path, "r", locking=False)
-    found: dict[str, h5py.Dataset] = {}
-
-    def note(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset):
-            found[name] = item
-
-    file.visititems(note)
-    return found[_choose(path, dataset.strip("/") if dataset else None, list(found))]
-
-
-def _member_start(path: Path, dataset: str | None) -> int:
-    """Where in an .npz file, which is a zip archive, an array begins."""
-    with zipfile.ZipFile(path) as archive:
-        members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-    name = _choose(path, dataset, list(members))
-    if members[name].compress_type != zipfile.ZIP_STORED:
-        raise ConfigError(
-            f"data.path: {path}: {name!r} is compressed, so no image can be read without all that "
-            "stand before it; write it with np.savez, or as .npy"
-        )
-    start = members[name].header_offset
-    with path.open("rb") as file:
-        file.seek(start)
-        lengths = file.read(LOCAL_HEADER)[-4:]
-    return start + LOCAL_HEADER + sum(int(part) for part in np.frombuffer(lengths, "<u2"))
-
-
-def _map(path: Path, start: int) -> NDArray[Any]:
-    """Maps an array in .npy format that begins somewhere in a file."""
-    with path.open("rb") as file:
-        file.seek(start)
-        version = np.lib.format.read_magic(file)
-        read = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }.get(version)
-        if read is None:
-            raise ValueError(f"its format is NumPy's version {version}, not 1.0 or 2.0")
-        shape, fortran, kind = read(file)
-        if kind.hasobject:
-            raise ValueError("it holds Python objects, which are never loaded")
-        if 0 in shape:
-            return np.zeros(shape, kind)
-        return np.memmap(path, kind, "r", file.tell(), shape, "F" if fortran else "C")
-
-
-def _choose(path: Path, dataset: str | None, names: list[str]) -> str:
-    if not names:
-        raise ConfigError(f"data.path: {path}: holds no array")
-    if dataset is None:
-        if len(names) == 1:
-            return names[0]
-        raise ConfigError(
-            f"data.dataset: {path} holds {', '.join(names)}; set data.dataset={names[0]}"
-        )
-    if dataset not in names:
-        near = difflib.get_close_matches(dataset, names, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"it holds {', '.join(names)}"
-        raise ConfigError(f"data.dataset: {path} has no {dataset!r}; {hint}")
-    return dataset
-
-
-def _check(path: Path, array: Any) -> None:
-    shape, kind = tuple(array.shape or ()), np.dtype(array.dtype)
+def _check(path: Path, array: RowArray, max_pixels: int) -> None:
+    shape, kind = array.shape, array.dtype
     if kind != np.uint8 and not np.issubdtype(kind, np.floating):
         raise ConfigError(f"data.path: {path}: {kind} values; uint8, or floats in [0, 1], are read")
     if len(shape) != 3 and (len(shape) != 4 or shape[3] not in (1, 3)):
@@ -198,17 +135,30 @@ def _check(path: Path, array: Any) -> None:
         )
     if 0 in shape:
         raise ConfigError(f"data.path: {path}: an array {list(shape)}, without an image")
+    if shape[1] * shape[2] > max_pixels:
+        raise ConfigError(
+            f"data.path: {path}: images of {shape[2]} x {shape[1]} pixels, more than "
+            f"data.max_pixels={max_pixels}"
+        )
+    if array.unit > BYTES_PER_PIXEL * max_pixels:
+        raise ConfigError(
+            f"data.path: {path}: chunks of {array.unit:,} bytes, each read as a whole; write it "
+            "with a chunk an image"
+        )
+    if shape[0] > MOST_IMAGES:
+        raise ConfigError(f"data.path: {path}: {shape[0]:,} images, more than {MOST_IMAGES:,}")
 
 
 def _held_out(count: int, share: float) -> NDArray[np.bool_]:
     """Which images are held out: those whose hash, a number in [0, 1), is below the share.
 
-    With two images or more, unless the share is 0 or 1, both sides get at least one.
+    Unless the share is 0 or 1, both sides get at least one; a single image is trained on.
     """
     hashes = _hashes(count)
     chosen = hashes < share
-    if count > 1 and 0 < share < 1:
+    if 0 < share < 1:
         chosen[hashes.argmin()] = True
+        # After the smallest: of a single image it is the same.
         chosen[hashes.argmax()] = False
     return chosen
 

@@ -16,11 +16,16 @@ def evaluate(
     inference: Inference, quality: Quality, batches: Iterable[Arrays], world: World
 ) -> Results:
     """The summary over all ranks' batches, on every rank. A collective."""
-    rows: list = []
-    for batch in batches:
-        rows += quality.measure(batch, inference.run(inference.gan.outputs, batch))
-        world.beat()
-    everywhere = world.gather(rows)
+
+    def measure() -> list[dict[str, float]]:
+        rows: list[dict[str, float]] = []
+        for batch in batches:
+            rows += quality.measure(batch, inference.run(inference.gan.outputs, batch))
+            world.beat()
+        return rows
+
+    # Data that cannot be read on one rank is told by all.
+    everywhere = world.gather(world.on_all(measure))
     return quality.summarize([row for rows in everywhere for row in rows])
 
 

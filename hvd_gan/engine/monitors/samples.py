@@ -13,6 +13,7 @@ from hvd_gan.engine.graph import Arrays
 from hvd_gan.engine.inference import Inference
 from hvd_gan.engine.monitors.metrics import Events
 from hvd_gan.engine.monitors.monitor import Monitor, Report
+from hvd_gan.engine.writing import write_whole
 
 MARGIN = 2
 BACKGROUND = 255
@@ -55,9 +56,8 @@ class Samples(Monitor):
         picture = grid(columns)
         buffer = io.BytesIO()
         Image.fromarray(picture).save(buffer, "PNG")
-        self._folder.mkdir(parents=True, exist_ok=True)
         name = f"{report.step:08d}-{report.visit.label}.png"
-        (self._folder / name).write_bytes(buffer.getvalue())
+        write_whole(self._folder / name, buffer.getvalue())
         tag = "samples/" + "_".join(columns)
         self._events.image(report.step, tag, buffer.getvalue(), picture.shape)
 

@@ -24,7 +24,7 @@ PHASES = {
     "start": ("hvd_gan.cluster.world:usable_cores", 0),
     "data": ("hvd_gan.training:open_source", 0),
     "graph": ("hvd_gan.training:make_program", 0),
-    "broadcast": ("hvd_gan.training:init_from", 0),
+    "broadcast": ("hvd_gan.training:_start", 0),
     "step": ("hvd_gan.engine.monitors.heartbeat:Heartbeat.after_step", 3),
     "evaluation": ("hvd_gan.engine.inference:Inference.run", 1),
     "checkpoint": ("hvd_gan.engine.checkpoints:Checkpoints.save", 1),
@@ -33,6 +33,7 @@ PHASES = {
 
 
 def fault(kind: str) -> None:
+    Path(os.environ["FAULT_AT"]).write_text(str(time.time()))
     if kind == "raise":
         raise RuntimeError("a wire\nwas cut")
     if kind == "exit":

@@ -1,0 +1,99 @@
+"""Thirty kills at random moments over one training run change none of its bits."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from tests.launch import ROOT, TINY, command, environment, trained
+from tests.ranks.runs import values
+
+KILLS = 30
+SETTINGS = (
+    "stages.completion.steps=3000",
+    "stages.discriminator.steps=2000",
+    "stages.joint.steps=3000",
+    "checkpoints.every=20",
+    "model.settings={norm: plain}",
+)
+VICTIMS = ("rank 0", "rank 1", "all ranks", "launcher")
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(1800)
+def test_kills_at_random_moments_change_nothing(tmp_path):
+    seed = int(os.environ.get("CHAOS_SEED", time.time()))
+    print(f"CHAOS_SEED={seed}")
+    chance = random.Random(seed)
+    run, kills = tmp_path / "run", 0
+    while kills < KILLS:
+        kills += _train_and_kill(run, chance)
+        assert not (run / "evaluation.json").exists(), "trained to its end before all kills"
+    trained("mpirun", 2, run, *SETTINGS)
+    undisturbed = values(trained("mpirun", 2, tmp_path / "undisturbed", *SETTINGS))
+    disturbed = values(run)
+    assert int(disturbed["hvd_gan/steps"]) == 8000
+    assert disturbed.keys() == undisturbed.keys()
+    for name, value in undisturbed.items():
+        np.testing.assert_array_equal(disturbed[name], value, err_msg=f"{name}, seed {seed}")
+
+
+def _train_and_kill(run: Path, chance: random.Random) -> bool:
+    """Starts the job, kills a part of it at a random moment, and waits for the end of it all.
+
+    True if something was killed before the job had ended by itself.
+    """
+    launcher = chance.choice(("mpirun", "gloo"))
+    # Two of three in training, the others on the way there.
+    in_training, victim = chance.random() < 0.67, chance.choice(VICTIMS)
+    delay = chance.uniform(0, 1.5 if in_training else 8)
+    arguments = ("-m", "hvd_gan.train", "--run", str(run), *TINY, *SETTINGS)
+    job = subprocess.Popen(
+        command(launcher, 2, *arguments),
+        cwd=ROOT,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    lines, before = run / "metrics.jsonl", time.monotonic()
+    written = lines.stat().st_size if lines.exists() else 0
+    while in_training and time.monotonic() - before < 60 and job.poll() is None:
+        if lines.exists() and lines.stat().st_size > written:
+            break
+        time.sleep(0.02)
+    time.sleep(delay)
+    processes = [psutil.Process(job.pid), *psutil.Process(job.pid).children(recursive=True)]
+    killed = [each for each in processes if _is(victim, each) and _kill(each)]
+    output, _ = job.communicate(timeout=120)
+    _, alive = psutil.wait_procs(processes, timeout=20)
+    assert not alive, f"{launcher}, {victim} killed: {alive} left\n{output}"
+    assert not killed or job.returncode != 0, f"{launcher}, {victim} killed, yet 0:\n{output}"
+    return bool(killed)
+
+
+def _is(victim: str, process: psutil.Process) -> bool:
+    try:
+        environ, words = process.environ(), process.cmdline()
+    except psutil.Error:
+        return False
+    if victim == "launcher":
+        return Path(words[0]).name in ("prterun", "mpiexec") or "horovod.runner.launch" in words
+    rank = environ.get("OMPI_COMM_WORLD_RANK") or environ.get("HOROVOD_RANK")
+    return rank is not None and victim in (f"rank {rank}", "all ranks")
+
+
+def _kill(process: psutil.Process) -> bool:
+    try:
+        process.send_signal(signal.SIGKILL)
+    except psutil.Error:
+        return False
+    return True

@@ -1,0 +1,120 @@
+"""Around a launcher: signals, exit codes, restarts. `sh` stands for the launcher here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from hvd_gan.cluster.network import launcher_environment
+
+SUPERVISE = ("-m", "hvd_gan.launch")
+RANK = """
+import os, signal, sys, time
+os.environ["HVD_GAN_EXIT_FILE"]
+def stop(number, frame):
+    open(os.environ["HVD_GAN_EXIT_FILE"], "w").write("75")
+    sys.exit(0)
+signal.signal(signal.SIGUSR1, stop)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def supervised(*arguments: str, **environment: str) -> subprocess.Popen:
+    environ = {key: value for key, value in os.environ.items() if key != "HVD_GAN_SUPERVISED"}
+    return subprocess.Popen(
+        [sys.executable, *SUPERVISE, *arguments],
+        env={**environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def rank_under_sh() -> subprocess.Popen:
+    job = supervised("sh", "-c", 'OMPI_COMM_WORLD_RANK=0 "$0" -c "$1"; true', sys.executable, RANK)
+    assert job.stdout.readline() == "ready\n"
+    return job
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 75])
+def test_the_launchers_code_is_returned(code):
+    job = supervised("sh", "-c", f"exit {code}")
+    job.communicate(timeout=20)
+    assert job.returncode == code
+
+
+def test_what_rank_0_leaves_counts_unless_something_failed_after_it():
+    left = 'printf 2 > "$HVD_GAN_EXIT_FILE"'
+    for script, code in ((left, 2), (left.replace("2", "0", 1) + "; exit 7", 7)):
+        job = supervised("sh", "-c", script)
+        job.communicate(timeout=20)
+        assert job.returncode == code
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+def test_a_signal_lets_the_ranks_save(number):
+    job = rank_under_sh()
+    job.send_signal(number)
+    _, said = job.communicate(timeout=20)
+    assert job.returncode == 75
+    assert "will stop after their step" in said
+
+
+def test_a_job_that_cannot_save_is_stopped_at_once():
+    job = supervised("sh", "-c", "echo ready; exec sleep 60")
+    assert job.stdout.readline() == "ready\n"
+    started = time.monotonic()
+    job.send_signal(signal.SIGINT)
+    job.communicate(timeout=20)
+    assert job.returncode != 0 and time.monotonic() - started < 5
+
+
+def test_a_second_ctrl_c_kills_the_ranks():
+    deaf = RANK.replace("sys.exit(0)", "time.sleep(60)")
+    job = supervised("sh", "-c", 'OMPI_COMM_WORLD_RANK=0 "$0" -c "$1"', sys.executable, deaf)
+    assert job.stdout.readline() == "ready\n"
+    children = psutil.Process(job.pid).children(recursive=True)
+    job.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    job.send_signal(signal.SIGINT)
+    job.communicate(timeout=20)
+    assert job.returncode not in (0, 75) or children
+    assert not psutil.wait_procs(children, timeout=2)[1]
+
+
+def test_the_launcher_does_not_outlive_its_supervisor():
+    job = supervised("sh", "-c", "echo ready; exec sleep 60")
+    assert job.stdout.readline() == "ready\n"
+    children = psutil.Process(job.pid).children(recursive=True)
+    job.kill()
+    job.communicate()
+    assert children and not psutil.wait_procs(children, timeout=5)[1]
+
+
+def test_a_job_that_fails_is_started_again_and_one_that_is_refused_is_not(tmp_path):
+    count = f"echo once >> {tmp_path}/starts; exit "
+    for code, starts in ((1, 3), (137, 3), (2, 1), (75, 1), (0, 1)):
+        (tmp_path / "starts").write_text("")
+        job = supervised("--restarts", "2", "sh", "-c", count + str(code))
+        _, said = job.communicate(timeout=30)
+        assert job.returncode == code
+        assert (tmp_path / "starts").read_text().count("once") == starts
+        assert said.count("restart ") == starts - 1
+
+
+def test_one_variable_names_the_interface_for_every_layer():
+    environment = launcher_environment({"HVD_GAN_NIC": "eth7", "NCCL_SOCKET_IFNAME": "mine"})
+    assert environment["PRTE_MCA_oob_tcp_if_include"] == "eth7"
+    assert environment["OMPI_MCA_btl_tcp_if_include"] == "eth7"
+    assert environment["HOROVOD_GLOO_IFACE"] == "eth7"
+    # What a person has set stays.
+    assert environment["NCCL_SOCKET_IFNAME"] == "mine"
+    assert "HOROVOD_GLOO_IFACE" not in launcher_environment({})
+    assert launcher_environment({})["PRTE_MCA_oob_tcp_keepalive_time"] == "5"
