@@ -30,6 +30,8 @@ ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 EXIT_INTERRUPTED = 130
 # From killing the ranks to killing the launcher.
 PATIENCE_SECONDS = 10.0
+# From rank 0's failure to killing a launcher that does not end.
+ABANDONED_SECONDS = 8.0
 PR_SET_PDEATHSIG = 1
 # Says that a launcher inside this one is to be started as it is.
 SUPERVISED = "HVD_GAN_SUPERVISED"
@@ -70,7 +72,7 @@ class _Job:
             self._launcher = subprocess.Popen(
                 self._command, env=environment, process_group=0, preexec_fn=_die_with_parent
             )
-            code = self._wait()
+            code = self._wait(Path(note.name))
             said = Path(note.name).read_text()
         code = code if code >= 0 else 128 - code
         if said:
@@ -91,11 +93,16 @@ class _Job:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _wait(self) -> int:
+    def _wait(self, note: Path) -> int:
         """The launcher's code; what signals ask for is done here, outside of their handlers."""
+        failed_for = 0.0
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return self._launcher.wait(0.1)
+            failed_for += 0.1 * (note.read_text() == str(EXIT_FAILED))
+            if failed_for > ABANDONED_SECONDS:
+                # mpirun waits for a host that it cannot reach, for many minutes.
+                self._kill()
             while self._pending:
                 number = self._pending.pop(0)
                 if not self.asked:
@@ -129,6 +136,9 @@ class _Job:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while self._launcher.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
+        self._kill()
+
+    def _kill(self) -> None:
         for process in _descendants(self._launcher.pid):
             with contextlib.suppress(psutil.Error):
                 process.kill()

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from hvd_gan.cluster.launcher import leave_exit_code
 from hvd_gan.cluster.roll import BEAT_SECONDS, Entry, Roll
 from hvd_gan.cluster.voice import say, say_last
 from hvd_gan.cluster.wire import (
@@ -143,6 +144,8 @@ class Hub:
         if self.folder is not None:
             with contextlib.suppress(OSError):
                 self._write_last_words(self.folder, cause)
+        # A launcher that cannot reach a host waits for it; this tells its supervisor not to.
+        leave_exit_code(EXIT_FAILED)
         os._exit(EXIT_FAILED)
 
     def _write_last_words(self, folder: Path, cause: str) -> None:
