@@ -20,12 +20,20 @@ from pathlib import Path
 import psutil
 
 from hvd_gan.cluster.hub import EXIT_FAILED
-from hvd_gan.cluster.launcher import EXIT_FILE, LAUNCHERS, RANK_VARIABLES, STARTED, leave_exit_code
-from hvd_gan.cluster.network import launcher_environment
+from hvd_gan.cluster.launcher import (
+    EXIT_FILE,
+    LAUNCHERS,
+    RANK_VARIABLES,
+    STARTED,
+    LaunchError,
+    leave_exit_code,
+)
+from hvd_gan.cluster.network import check_nic, launcher_environment
 from hvd_gan.cluster.voice import say
 
 # What ends a job for good: done, refused, stopped early, interrupted.
 FINAL = (0, 2, 75, 130)
+EXIT_REFUSED = 2
 ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 EXIT_INTERRUPTED = 130
 # From killing the ranks to killing the launcher.
@@ -41,6 +49,11 @@ def supervise(command: Sequence[str], restarts: int = 0) -> int:
     """Runs a launcher, again up to `restarts` times while its job fails, and returns its code."""
     if SUPERVISED in os.environ:
         os.execvp(command[0], list(command))
+    try:
+        check_nic()
+    except LaunchError as error:
+        say(str(error))
+        return EXIT_REFUSED
     for restart in range(restarts + 1):
         job = _Job(command)
         code = job.run()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +20,7 @@ RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "HOROVOD_R
 # it has one, that it has started.
 EXIT_FILE = "HVD_GAN_EXIT_FILE"
 STARTED = "started"
+PR_SET_PDEATHSIG = 1
 
 
 class LaunchError(Exception):
@@ -86,6 +89,16 @@ def check_not_alone(size: int, environment: Mapping[str, str] = os.environ) -> N
             "another MPI than the one that Horovod was built with. Start the job with the mpirun "
             "or horovodrun of this environment (. .venv/bin/activate), or srun with --mpi=pmix"
         )
+
+
+def end_with_the_connection() -> None:
+    """Lets the kernel kill this rank when the connection by which it was started ends.
+
+    For horovodrun's Gloo, which kills nothing on other hosts: a rank that is stopped, or stuck in
+    the kernel, does not hear of the job's end. mpirun has a daemon there, which does it.
+    """
+    if "HOROVOD_RANK" in os.environ and launcher_pid() is None:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
 def shows_on_terminal() -> bool:

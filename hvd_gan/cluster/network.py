@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping
+
+import psutil
+
+from hvd_gan.cluster.launcher import LaunchError
 
 # The variable that names the interface.
 NIC = "HVD_GAN_NIC"
@@ -27,6 +32,19 @@ def choose_nic(nic: str | None) -> None:
     if nic:
         for variable in (NIC, *LAYERS):
             os.environ[variable] = nic
+
+
+def check_nic(environment: Mapping[str, str] = os.environ) -> None:
+    """Raises LaunchError if this host has no network interface of the name that `NIC` says.
+
+    Some layers only say that they find none, others nothing at all.
+    """
+    nic, here = environment.get(NIC), sorted(psutil.net_if_addrs())
+    if nic and nic not in here:
+        raise LaunchError(
+            f"host {socket.gethostname()} has no network interface {nic} ({NIC} or --nic): "
+            f"it has {', '.join(here)}"
+        )
 
 
 def launcher_environment(environment: Mapping[str, str]) -> dict[str, str]:

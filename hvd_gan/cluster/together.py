@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from hvd_gan.cluster.activity import doing
 from hvd_gan.cluster.hub import EXIT_FAILED
-from hvd_gan.cluster.launcher import LaunchError, leave_exit_code, leave_start, stated_rank
+from hvd_gan.cluster.launcher import (
+    LaunchError,
+    end_with_the_connection,
+    leave_exit_code,
+    leave_start,
+    stated_rank,
+)
 from hvd_gan.cluster.quiet import import_tensorflow
 from hvd_gan.cluster.voice import say_in_the_end, say_last
 from hvd_gan.cluster.world import AgreedError, World, start
@@ -38,6 +44,7 @@ def run(
     `stall_timeout` seconds without progress on any rank.
     """
     world: World | None = None
+    end_with_the_connection()
     starting = _end_later(stall_timeout, "has not started")
     try:
         import_tensorflow(verbose)

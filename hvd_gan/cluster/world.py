@@ -14,7 +14,7 @@ from hvd_gan.cluster.device import Device, choose_gpu, quota, share_of_cores, us
 from hvd_gan.cluster.hub import Hub
 from hvd_gan.cluster.launcher import check_not_alone, stated_size
 from hvd_gan.cluster.lifeline import Lifeline
-from hvd_gan.cluster.network import NIC
+from hvd_gan.cluster.network import NIC, check_nic
 from hvd_gan.cluster.voice import say
 from hvd_gan.cluster.wire import connect
 
@@ -101,10 +101,11 @@ def start(stall_timeout: float, elastic: bool = False) -> World:
     stall_timeout: seconds without any rank's progress after which the job is ended.
     elastic: Horovod's driver says who belongs to the job. Called again, when a rank was lost or has
         come, it starts Horovod anew; no rank then depends on the life of another.
-    Raises LaunchError if the launcher and Horovod disagree or a rank has no GPU.
+    Raises LaunchError if the launcher and Horovod disagree, or a GPU or the NIC is missing.
     """
     import tensorflow as tf
 
+    check_nic()
     gpus = len(tf.config.list_physical_devices("GPU"))
     if not gpus:
         # With as many ranks as cores, busy waiting in MPI takes the cores from the compute.

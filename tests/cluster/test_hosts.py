@@ -6,9 +6,11 @@ import contextlib
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
+import hvd_gan
 from hvd_gan.cluster.network import NIC
 from tests.launch import ROOT, TINY, environment, trained
 from tests.ranks.runs import assert_close, metrics, weights
@@ -154,8 +156,50 @@ def test_a_signal_to_a_rank_on_another_host_saves_and_stops(launcher, two_hosts,
 def test_the_interface_that_is_named_carries_everything(launcher, two_hosts, tmp_path):
     # A second interface that reaches nothing, as Docker leaves them: it may pass for a good one.
     for host in two_hosts:
-        host.run("ip", "link", "add", "docker0", "type", "dummy", check=True)
+        host.run("ip", "link", "add", "docker0", "type", "bridge", check=True)
         host.run("ip", "addr", "add", "172.17.0.1/16", "dev", "docker0", check=True)
         host.run("ip", "link", "set", "docker0", "up", check=True)
     job = Job(launcher, two_hosts, tmp_path / "run", env={NIC: "eth0"})
     assert job.ends(180) == 0, job.said()
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_an_interface_that_is_not_there_is_refused_with_those_that_are(
+    launcher, two_hosts, tmp_path
+):
+    job = Job(launcher, two_hosts, tmp_path / "run", env={NIC: "eth7"})
+    assert job.ends(within=60) == 2
+    assert "host hv1 has no network interface eth7" in job.said() and "eth0, lo" in job.said()
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_host_that_lacks_the_interface_is_named(launcher, two_hosts, tmp_path):
+    two_hosts[0].run("ip", "link", "add", "ib0", "type", "bridge", check=True)
+    job = Job(launcher, two_hosts, tmp_path / "run", "--nic=ib0", "--stall-timeout=60")
+    assert job.ends(within=120) not in (0, 75)
+    assert "host hv2 has no network interface ib0" in job.said()
+    job.leaves_nothing()
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_host_that_cannot_be_reached_is_named(launcher, two_hosts, tmp_path):
+    two_hosts[1].cut()
+    job = Job(launcher, two_hosts, tmp_path / "run")
+    assert job.ends(within=60) not in (0, 2, 75)
+    assert "connect to host hv2" in job.said()
+    job.leaves_nothing()
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_host_with_another_version_is_refused_and_named(launcher, two_hosts, tmp_path):
+    other = tmp_path / "__init__.py"
+    installed = Path(hvd_gan.__file__)
+    other.write_text(installed.read_text().replace(hvd_gan.__version__, "0.0.9"))
+    two_hosts[1].run("mount", "--bind", str(other), str(installed), check=True)
+    job = Job(launcher, two_hosts, tmp_path / "run")
+    assert job.ends(within=120) == 2, job.said()
+    expected = (
+        f"rank 1 on host hv2 has hvd_gan 0.0.9, and rank 0 on host hv1 has {hvd_gan.__version__}"
+    )
+    assert expected in job.said()
+    job.leaves_nothing()
