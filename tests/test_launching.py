@@ -78,7 +78,7 @@ def test_an_interface_that_is_not_there_is_refused():
     job = supervised("sh", "-c", "exit 7", HVD_GAN_NIC="eth77")
     _, said = job.communicate(timeout=20)
     assert job.returncode == 2
-    assert "has no network interface eth77 (HVD_GAN_NIC or --nic): it has " in said
+    assert "has no network interface eth77 with an address (HVD_GAN_NIC or --nic); it has " in said
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 LAUNCHERS = {"mpirun", "mpiexec", "prterun", "orterun", "horovodrun"}
+DAEMONS = {"prted", "orted"}
 
 # The number of processes, as the launchers state it: Open MPI's mpirun, MPICH's and Slurm's PMI,
 # srun (only inside a job step: a batch script has SLURM_NTASKS too), horovodrun with Gloo.
@@ -110,7 +111,8 @@ def shows_on_terminal() -> bool:
         return False
     launcher = launcher_pid()
     if launcher is None:
-        return True
+        # On other hosts than mpirun's, its daemon gives ranks such a terminal.
+        return not any(DAEMONS & set(command) for _, command in _ancestors())
     try:
         # Opened without truncating: it may be the file that the job's output goes to.
         screen = os.open(f"/proc/{launcher}/fd/1", os.O_WRONLY | os.O_NOCTTY)

@@ -35,15 +35,19 @@ def choose_nic(nic: str | None) -> None:
 
 
 def check_nic(environment: Mapping[str, str] = os.environ) -> None:
-    """Raises LaunchError if this host has no network interface of the name that `NIC` says.
-
-    Some layers only say that they find none, others nothing at all.
+    """Raises LaunchError if this host has no network interface, with an address, of the name that
+    `NIC` says. Some layers would only say that they find none, others nothing at all.
     """
-    nic, here = environment.get(NIC), sorted(psutil.net_if_addrs())
-    if nic and nic not in here:
+    nic = environment.get(NIC)
+    usable = sorted(
+        name
+        for name, entries in psutil.net_if_addrs().items()
+        if any(entry.family in (socket.AF_INET, socket.AF_INET6) for entry in entries)
+    )
+    if nic and nic not in usable:
         raise LaunchError(
-            f"host {socket.gethostname()} has no network interface {nic} ({NIC} or --nic): "
-            f"it has {', '.join(here)}"
+            f"host {socket.gethostname()} has no network interface {nic} with an address "
+            f"({NIC} or --nic); it has {', '.join(usable)}"
         )
 
 

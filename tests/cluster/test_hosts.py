@@ -152,13 +152,18 @@ def test_a_signal_to_a_rank_on_another_host_saves_and_stops(launcher, two_hosts,
     job.leaves_nothing()
 
 
+def add_interface(host, name, address):
+    """Adds an interface with an address that reaches nothing."""
+    host.run("ip", "link", "add", name, "type", "bridge", check=True)
+    host.run("ip", "addr", "add", address, "dev", name, check=True)
+    host.run("ip", "link", "set", name, "up", check=True)
+
+
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_the_interface_that_is_named_carries_everything(launcher, two_hosts, tmp_path):
     # A second interface that reaches nothing, as Docker leaves them: it may pass for a good one.
     for host in two_hosts:
-        host.run("ip", "link", "add", "docker0", "type", "bridge", check=True)
-        host.run("ip", "addr", "add", "172.17.0.1/16", "dev", "docker0", check=True)
-        host.run("ip", "link", "set", "docker0", "up", check=True)
+        add_interface(host, "docker0", "172.17.0.1/16")
     job = Job(launcher, two_hosts, tmp_path / "run", env={NIC: "eth0"})
     assert job.ends(180) == 0, job.said()
 
@@ -174,7 +179,7 @@ def test_an_interface_that_is_not_there_is_refused_with_those_that_are(
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_a_host_that_lacks_the_interface_is_named(launcher, two_hosts, tmp_path):
-    two_hosts[0].run("ip", "link", "add", "ib0", "type", "bridge", check=True)
+    add_interface(two_hosts[0], "ib0", "10.78.0.1/24")
     job = Job(launcher, two_hosts, tmp_path / "run", "--nic=ib0", "--stall-timeout=60")
     assert job.ends(within=120) not in (0, 75)
     assert "host hv2 has no network interface ib0" in job.said()
