@@ -11,6 +11,7 @@ COMMANDS = {
     "launch": "start mpirun or horovodrun, again if the job fails",
     "checkpoints": "list, verify and prune a run's checkpoints",
     "audit": "show what each stage would train, and train nothing",
+    "doctor": "check what is installed, this machine, the ranks or other hosts",
 }
 
 

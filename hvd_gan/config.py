@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from hvd_gan.config_base import ConfigError, Name, Share, Strict
+from hvd_gan.config_base import ConfigError, Name, Positive, Share, Strict
 from hvd_gan.config_stages import (
     CycleSettings,
     Entry,
@@ -138,6 +138,20 @@ class CheckpointSettings(Strict):
     commit: int = Field(50, ge=1)
 
 
+class NumericsSettings(Strict):
+    """What happens when a loss or gradient is not finite, and how often ranks are compared.
+
+    `stop` ends the job; `skip` undoes the step and goes on with the next batches; `rollback` goes
+    back to the newest checkpoint and on with batches that have not come yet. Both do so `at_most`
+    times without a finite step beyond, then stop. Every `drift_every` steps, at each stage's end
+    and before each checkpoint, checksums of all variables are compared over ranks; 0: never.
+    """
+
+    not_finite: Literal["stop", "skip", "rollback"] = "stop"
+    at_most: int = Field(5, ge=1)
+    drift_every: int = Field(100, ge=0)
+
+
 class InitSettings(Strict):
     """Weights that a new run starts from: those of another run, at its newest checkpoint or at a
     `step`, for some `networks` or all. With `strict`, each of their variables has to be there.
@@ -157,7 +171,11 @@ class EvaluationSettings(Strict):
 
 
 class Settings(Strict):
-    """All that a run depends on. `batch` is global: over all ranks and accumulated passes."""
+    """All that a run depends on. `batch` is global: over all ranks and accumulated passes.
+
+    `loss_scale` is what losses are multiplied by before their gradients, and reduced gradients
+    divided by: it lifts small ones over the end of fp16 (6e-8) in `compression: fp16`.
+    """
 
     seed: int = Field(1, ge=0, lt=2**31)
     batch: int = Field(32, ge=1)
@@ -169,9 +187,11 @@ class Settings(Strict):
     stages: dict[Name, Entry] = Field(default_factory=default_stages, min_length=1)
     init: InitSettings | None = None
     compression: Literal["none", "fp16"] = "none"
+    loss_scale: Positive = 1.0
     precision: Literal["float32", "bfloat16"] = "float32"
     deterministic: bool = False
     verify: bool = False
+    numerics: NumericsSettings = NumericsSettings()
     log_every: int = Field(10, ge=1)
     checkpoints: CheckpointSettings = CheckpointSettings()
     evaluation: EvaluationSettings = EvaluationSettings()

@@ -28,7 +28,7 @@ from hvd_gan.cluster.launcher import (
     LaunchError,
     leave_exit_code,
 )
-from hvd_gan.cluster.network import check_nic, launcher_environment
+from hvd_gan.cluster.network import check_nic, launcher_environment, with_nic
 from hvd_gan.cluster.voice import say
 
 # What ends a job for good: done, refused, stopped early, interrupted.
@@ -67,7 +67,7 @@ class _Job:
     """One run of a launcher."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self._command = list(command)
+        self._command = with_nic(command, os.environ)
         self._pending: list[int] = []
         self.asked = False
 

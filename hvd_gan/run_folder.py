@@ -24,6 +24,7 @@ CHANGEABLE = (
     "evaluation.",
     "log_every",
     "verify",
+    "numerics.",
     "data.path",
     "data.max_unreadable",
 )

@@ -23,6 +23,7 @@ from hvd_gan.engine.fingerprints import check_same_graph
 from hvd_gan.engine.inference import Inference
 from hvd_gan.engine.init_from import init_from
 from hvd_gan.engine.model import find_model
+from hvd_gan.engine.numerics import Policy, make_policy
 from hvd_gan.engine.program import Program, make_program
 from hvd_gan.engine.resuming import Progress, check_schedule, progress
 from hvd_gan.engine.session import session_config
@@ -39,7 +40,7 @@ from hvd_gan.run_folder import (
 from hvd_gan.run_lock import RunLock
 from hvd_gan.same_code import check_same_code
 from hvd_gan.screen import Screen
-from hvd_gan.watching import Watched, make_monitors
+from hvd_gan.watching import Watched, make_monitors, state_of
 
 if TYPE_CHECKING:
     from hvd_gan.cluster.elastic import Committed
@@ -84,9 +85,10 @@ def _train(job: Job, request: Request, committed: Committed | None) -> int:
             head.show(job.screen, world, job.settings, job.folder, program.ledger, start)
             watched = Watched(job, program, checkpoints, inference, session, feed, start, committed)
             monitors = make_monitors(watched)
+            policy = _policy(job, program, checkpoints, session)
             try:
                 wanted = request.stop.wanted
-                done = train(program, session, feed, job.settings, monitors, wanted)
+                done = train(program, session, feed, job.settings, monitors, policy, wanted)
             finally:
                 for monitor in monitors:
                     monitor.close()
@@ -204,3 +206,38 @@ def _start(
         job.screen.say(line)
     session.run(program.broadcast)
     return progress(program, session)
+
+
+def _policy(
+    job: Job, program: Program, checkpoints: Checkpoints, session: tf.compat.v1.Session
+) -> Policy:
+    """What happens to steps that are not finite. A collective where they are rolled back."""
+    if job.settings.numerics.not_finite == "rollback":
+        # So that there is something to go back to from the first step on.
+        job.world.on_root(lambda: _save_beginning(job, program, checkpoints, session))
+    return make_policy(
+        program,
+        session,
+        job.settings,
+        job.world,
+        lambda: _restore_newest(job, checkpoints, session),
+        job.screen.say,
+    )
+
+
+def _save_beginning(
+    job: Job, program: Program, checkpoints: Checkpoints, session: tf.compat.v1.Session
+) -> None:
+    if checkpoints.newest_good().checkpoint is None:
+        checkpoints.save(session, state_of(job, program, 0, program.visits[0].label, 0))
+
+
+def _restore_newest(job: Job, checkpoints: Checkpoints, session: tf.compat.v1.Session) -> str:
+    """Reads the newest good checkpoint into rank 0's session, and returns its name."""
+    newest = checkpoints.newest_good()
+    for report in newest.reports:
+        job.screen.say(f"warning: {report}")
+    if newest.checkpoint is None:
+        raise ValueError(f"{job.folder.checkpoints}: there is no checkpoint to roll back to")
+    checkpoints.restore(session, newest.checkpoint)
+    return newest.checkpoint.name

@@ -14,6 +14,7 @@ from hvd_gan.engine.checkpoint_files import State
 from hvd_gan.engine.checkpoints import Checkpoints
 from hvd_gan.engine.inference import Inference
 from hvd_gan.engine.monitors.commit import Commit
+from hvd_gan.engine.monitors.drift import Drift
 from hvd_gan.engine.monitors.evaluation import Evaluation, Results, evaluate
 from hvd_gan.engine.monitors.guard import Guard, Guarded
 from hvd_gan.engine.monitors.heartbeat import Heartbeat
@@ -95,6 +96,9 @@ def _collective(run: Watched, writers: _Writers | None) -> list[Monitor]:
         Heartbeat(world.beat),
         DataWatch(skips, run.feed.skipped, settings.batch),
     ]
+    every, saved_every = settings.numerics.drift_every, settings.checkpoints.every
+    if every and world.size > 1:
+        monitors.append(Drift(run.program, run.session, world, every, saved_every))
     if settings.verify:
         monitors.append(Verify(run.program, run.session, world))
     quality, samples = run.inference.gan.quality, settings.evaluation.samples

@@ -8,17 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from hvd_gan import audit, checkpoints, latent, train
+from hvd_gan import audit, checkpoints, doctor, latent, train
+from hvd_gan import launch as launch_command
 from hvd_gan.config import Settings
 from hvd_gan.config_files import load, presets
 from tests.launch import ROOT, launch
 
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/schedules.md", "docs/towers.md", "docs/vae-gan.md")
+PAGES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    *(f"docs/{page}.md" for page in ("faults", "numerics", "schedules", "towers", "vae-gan")),
+)
 PARSERS = {
     "train": train.parser,
     "audit": audit.parser,
     "latent": latent.parser,
     "checkpoints": checkpoints.parser,
+    "doctor": doctor.parser,
 }
 TAKES_SETTINGS = ("train", "audit")
 
@@ -29,12 +35,15 @@ def blocks(page: str, language: str) -> list[str]:
 
 def commands() -> list[str]:
     lines = [line.strip() for page in PAGES for line in (ROOT / page).read_text().splitlines()]
-    return [line for line in lines if re.match(r"(horovodrun -np \d+ )?python -m hvd_gan\.", line)]
+    started = r"(hvd-gan launch .*|mpirun .*|horovodrun .*)?python -m hvd_gan\."
+    return [line for line in lines if re.match(started, line)]
 
 
 @pytest.mark.parametrize("line", commands())
 def test_every_command_has_flags_and_settings_that_exist(line):
     words = shlex.split(line, comments=True)
+    if words[:2] == ["hvd-gan", "launch"]:
+        assert launch_command.parser().parse_args(words[2:]).command[0] in ("mpirun", "horovodrun")
     [module] = [word for word in words if word.startswith("hvd_gan.")]
     parser = PARSERS[module.removeprefix("hvd_gan.")]()
     arguments = words[words.index(module) + 1 :]

@@ -11,7 +11,7 @@ import time
 import psutil
 import pytest
 
-from hvd_gan.cluster.network import launcher_environment
+from hvd_gan.cluster.network import launcher_environment, with_nic
 
 SUPERVISE = ("-m", "hvd_gan.launch")
 RANK = """
@@ -78,7 +78,7 @@ def test_an_interface_that_is_not_there_is_refused():
     job = supervised("sh", "-c", "exit 7", HVD_GAN_NIC="eth77")
     _, said = job.communicate(timeout=20)
     assert job.returncode == 2
-    assert "has no network interface eth77 with an address (HVD_GAN_NIC or --nic); it has " in said
+    assert "--nic eth77: host" in said and "has no such network interface with an address" in said
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
@@ -141,3 +141,26 @@ def test_one_variable_names_the_interface_for_every_layer():
     assert environment["NCCL_SOCKET_IFNAME"] == "mine"
     assert "HOROVOD_GLOO_IFACE" not in launcher_environment({})
     assert launcher_environment({})["PRTE_MCA_oob_tcp_keepalive_time"] == "5"
+
+
+def test_horovodrun_is_told_of_the_interface_by_its_flag():
+    nic, started = {"HVD_GAN_NIC": "ib0"}, ["python", "-m", "horovod.runner.launch", "-np", "2"]
+    told = [*started[:3], "--network-interfaces", "ib0", *started[3:]]
+    assert with_nic(started, nic) == told
+    assert with_nic(told, {"HVD_GAN_NIC": "eth9"}) == told
+    assert with_nic(started, {}) == started
+    assert with_nic(["/usr/bin/horovodrun", "-np", "2"], nic)[1] == "--network-interfaces"
+    assert with_nic(["mpirun", "-np", "2"], nic) == ["mpirun", "-np", "2"]
+
+
+def test_an_interface_that_is_not_there_is_refused_with_those_that_are(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "hvd_gan.train", "--nic", "nosuch7", "--run", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert "--nic nosuch7" in last and "lo" in last and "Traceback" not in done.stderr

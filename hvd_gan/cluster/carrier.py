@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hvd_gan.cluster.device import usable_cores
+
 
 class Carrier(Protocol):
     """Collectives over all ranks: every rank has to make the same call."""
@@ -58,7 +60,14 @@ class HorovodCarrier:
             self._bytes = tf.compat.v1.placeholder(tf.uint8, [None], "bytes")
             self._lengths = hvd.allgather(tf.shape(self._bytes), name="carrier_lengths")
             self._all = hvd.allgather(self._bytes, name="carrier_bytes")
-        config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
+        # The process's first session: the training's must not share its threads, and what it leaves
+        # them of the cores is this rank's part.
+        config = tf.compat.v1.ConfigProto(
+            device_count={"GPU": 0},
+            intra_op_parallelism_threads=max(1, len(usable_cores()) // hvd.local_size()),
+            inter_op_parallelism_threads=1,
+            use_per_session_threads=True,
+        )
         self._session = tf.compat.v1.Session(graph=graph, config=config)
 
     def broadcast(self, value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import psutil
 
@@ -34,20 +34,18 @@ def choose_nic(nic: str | None) -> None:
             os.environ[variable] = nic
 
 
-def check_nic(environment: Mapping[str, str] = os.environ) -> None:
-    """Raises LaunchError if this host has no network interface, with an address, of the name that
-    `NIC` says. Some layers would only say that they find none, others nothing at all.
-    """
-    nic = environment.get(NIC)
-    usable = sorted(
-        name
-        for name, entries in psutil.net_if_addrs().items()
-        if any(entry.family in (socket.AF_INET, socket.AF_INET6) for entry in entries)
-    )
-    if nic and nic not in usable:
+def check_nic() -> None:
+    """Raises LaunchError if the chosen interface is none of this host's, or has no address."""
+    nic = os.environ.get(NIC)
+    if not nic:
+        return
+    there = psutil.net_if_addrs()
+    kinds = (socket.AF_INET, socket.AF_INET6)
+    if not any(entry.family in kinds for entry in there.get(nic, ())):
         raise LaunchError(
-            f"host {socket.gethostname()} has no network interface {nic} with an address "
-            f"({NIC} or --nic); it has {', '.join(usable)}"
+            f"--nic {nic}: host {socket.gethostname()} has no such network interface with an "
+            f"address; it has {', '.join(sorted(there))} (python -m hvd_gan.doctor --hosts says "
+            "which one reaches all hosts)"
         )
 
 
@@ -59,3 +57,13 @@ def launcher_environment(environment: Mapping[str, str]) -> dict[str, str]:
     interfaces = dict.fromkeys((*LAYERS, *LAUNCHER_LAYERS), nic) if nic else {}
     # What the user has set stays.
     return {**keepalive, **{k: v for k, v in interfaces.items() if v}, **environment}
+
+
+def with_nic(command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """A launcher's command, told of the interface: horovodrun takes it by a flag alone."""
+    nic, flag = environment.get(NIC), "--network-interfaces"
+    named = any(word.startswith("--network-interface") for word in command)
+    for place, word in enumerate(command, start=1):
+        if nic and not named and word.rpartition("/")[2] in ("horovodrun", "horovod.runner.launch"):
+            return [*command[:place], flag, nic, *command[place:]]
+    return list(command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import sys
 import threading
@@ -45,6 +46,8 @@ def run(
     """
     world: World | None = None
     end_with_the_connection()
+    # A crash in native code then says in which Python function it came.
+    faulthandler.enable()
     starting = _end_later(stall_timeout, "has not started")
     try:
         import_tensorflow(verbose)

@@ -16,12 +16,20 @@ class Counters:
     stages: steps of each stage, over all its visits.
     visit: which of the schedule's visits training stands in, from 0.
     visit_steps: steps of that visit.
+    moved_on: steps whose samples were drawn and that a rollback then took back: by so many the
+        sample order is ahead of `run`.
     """
 
     run: tf.Variable
     stages: dict[str, tf.Variable]
     visit: tf.Variable
     visit_steps: tf.Variable
+    moved_on: tf.Variable
+
+    @property
+    def all(self) -> tuple[tf.Variable, ...]:
+        """Every counter."""
+        return (self.run, *self.stages.values(), self.visit, self.visit_steps, self.moved_on)
 
     def advance(self, stage: str) -> tf.Operation:
         """Counts one step of a stage."""
@@ -41,6 +49,7 @@ def make_counters(stages: Iterable[str]) -> Counters:
             {name: scalar(f"steps_{name}") for name in stages},
             scalar("visit"),
             scalar("visit_steps"),
+            scalar("moved_on"),
         )
 
 

@@ -12,17 +12,21 @@ from hvd_gan.engine.program import Program
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands: steps in all, the visit of the schedule, and steps of that visit."""
+    """Where a run stands: steps in all, the visit of the schedule, and steps of that visit.
+
+    moved_on: by how many steps the sample order is ahead of `run`, after rollbacks.
+    """
 
     run: int
     visit: int
     visit_steps: int
+    moved_on: int = 0
 
 
 def progress(program: Program, session: tf.compat.v1.Session) -> Progress:
     """Reads the counters."""
     counters = program.counters
-    values = session.run((counters.run, counters.visit, counters.visit_steps))
+    values = session.run((counters.run, counters.visit, counters.visit_steps, counters.moved_on))
     return Progress(*map(int, values))
 
 

@@ -19,6 +19,8 @@ def session_config(device: Device, settings: Settings) -> tf.compat.v1.ConfigPro
     config = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=threads,
         inter_op_parallelism_threads=threads,
+        # Else they are as many as the process's first session wanted, whichever that was.
+        use_per_session_threads=True,
         allow_soft_placement=True,
     )
     if device.gpu is None:

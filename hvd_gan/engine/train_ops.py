@@ -26,6 +26,8 @@ class TrainOp:
     report: scalars by name, fetched with `step`: `loss/NAME` averaged over ranks,
         `gradient_norm/UPDATE` after reduction and before clipping, `rate/UPDATE`. Equal on all
         ranks.
+    checked: more scalars that are finite where all is well, equal on all ranks: sums over the
+        buffers that a step updates, by what they are called in a message.
     wish, stop: a float32 scalar to feed, 1 where this rank wants the run to stop; and the bool
         scalar, fetched with `step` and equal on all ranks, whether any of them does. It rides on
         the losses' collective, so that agreeing costs a step nothing.
@@ -35,6 +37,7 @@ class TrainOp:
     accumulate: tf.Operation
     step: tf.Operation
     report: dict[str, tf.Tensor]
+    checked: dict[str, tf.Tensor]
     wish: tf.Tensor
     stop: tf.Tensor
     plateau: tf.Tensor
@@ -75,37 +78,53 @@ def _make_train_op(
     with tf.name_scope(f"train/{stage.name}"):
         factors = _rate_factors(turn)
         gradients = [_gradients(update, stage, factors, parts) for update in turn]
-        moved = _update_buffers(parts.ledger.updated_buffers(stage.name, turn), parts.buffers)
+        updated = parts.ledger.updated_buffers(stage.name, turn)
+        moved, checked = _update_buffers(updated, parts.buffers)
         # Whatever a step reads, before any update: else one network's update could reach the
         # weights that another's backward pass, a loss or an average of weights still reads.
         ready = [gradient.op for entry in gradients for gradient, _ in entry.pairs]
         ready += [term.loss.op for update in turn for term in update.terms]
         with tf.control_dependencies([*ready, moved]):
             applied = [_apply(entry) for entry in gradients]
-        accumulate = tf.group(*applied)
-        with tf.control_dependencies([accumulate]):
-            step = counters.advance(stage.name)
         wish = tf.compat.v1.placeholder_with_default(tf.constant(0.0), (), "wish")
-        report, stop = _mean_losses(turn, wish)
+        passes = parts.settings.backward_passes_per_step
+        report, stop, added, emptied = _mean_losses(turn, wish, passes)
+        accumulate = tf.group(*applied, added)
+        with tf.control_dependencies([accumulate]):
+            step = tf.group(counters.advance(stage.name), emptied)
         plateau = tf.constant(False)
         if watch and f"loss/{watch.settings.loss}" in report:
             plateau = watch.observe(report[f"loss/{watch.settings.loss}"], counters.visit)
     for entry in gradients:
         report[f"gradient_norm/{entry.update.name}"] = entry.norm
         report[f"rate/{entry.update.name}"] = entry.rate
-    return TrainOp(accumulate, step, report, wish, stop, plateau)
+    return TrainOp(accumulate, step, report, checked, wish, stop, plateau)
 
 
 def _mean_losses(
-    turn: tuple[Update, ...], wish: tf.Tensor
-) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-    """Each loss of a turn, averaged over ranks, and whether any rank has a wish: in one small
-    collective, fetched by every rank.
+    turn: tuple[Update, ...], wish: tf.Tensor, passes: int
+) -> tuple[dict[str, tf.Tensor], tf.Tensor, tf.Operation, tf.Operation]:
+    """Each loss of a turn, averaged over passes and over ranks, and whether any rank has a wish: in
+    one small collective that every rank fetches. And what every pass has to run, and what the last
+    one has to run besides.
     """
     losses = {term.name: term.loss for update in turn for term in update.terms}
-    means = hvd.allreduce(tf.stack([*losses.values(), wish]), op=hvd.Average)
-    *means, wishes = tf.unstack(means)
-    return {f"loss/{name}": mean for name, mean in zip(losses, means, strict=True)}, wishes > 0
+    values, added, emptied = tf.stack(list(losses.values())), tf.no_op(), tf.no_op()
+    if passes > 1:
+        # Local, like Horovod's sums of gradients: empty at every step's end, so never saved.
+        total = tf.compat.v1.Variable(
+            tf.zeros(values.shape, values.dtype),
+            trainable=False,
+            collections=[tf.compat.v1.GraphKeys.LOCAL_VARIABLES],
+            use_resource=True,
+        )
+        sums = total.assign_add(values, read_value=True)
+        added, values = sums.op, tf.identity(sums) / passes
+        with tf.control_dependencies([values]):
+            emptied = total.assign(tf.zeros_like(values), read_value=False)
+    *means, wishes = tf.unstack(hvd.allreduce(tf.concat([values, [wish]], 0), op=hvd.Average))
+    report = {f"loss/{name}": mean for name, mean in zip(losses, means, strict=True)}
+    return report, wishes > 0, added, emptied
 
 
 def _rate_factors(turn: tuple[Update, ...]) -> dict[str, tf.Tensor]:
@@ -130,11 +149,12 @@ def _gradients(
     rate = learning_rate(update.optimizer, settings, counters.run, stage_step, stage.total_steps)
     rate = rate * factors.get(update.name, 1.0)
     optimizer = make_optimizer(update.name, update.optimizer, settings, rate)
-    loss = total_loss(update, stage_step)
+    # Scaled for the wire alone: what is clipped, reported and applied is the gradient itself.
+    loss = total_loss(update, stage_step) * settings.loss_scale
     pairs = optimizer.compute_gradients(loss, var_list=parts.ledger.var_list(update))
     variables = [variable for _, variable in pairs]
     # Dense: the norm of slices counts a row that was looked up twice as two rows.
-    gradients = [tf.convert_to_tensor(gradient) for gradient, _ in pairs]
+    gradients = [tf.convert_to_tensor(gradient) / settings.loss_scale for gradient, _ in pairs]
     norm = tf.linalg.global_norm(gradients)
     if update.optimizer.clip_norm is not None:
         gradients, _ = tf.clip_by_global_norm(gradients, update.optimizer.clip_norm, use_norm=norm)
@@ -147,10 +167,13 @@ def _apply(gradients: Gradients) -> tf.Operation:
         return gradients.optimizer.apply_gradients(gradients.pairs)
 
 
-def _update_buffers(names: list[str], updates: Mapping[str, list[tf.Operation]]) -> tf.Operation:
+def _update_buffers(
+    names: list[str], updates: Mapping[str, list[tf.Operation]]
+) -> tuple[tf.Operation, dict[str, tf.Tensor]]:
     """Runs the model's own updates of some buffers, then averages the floating ones over ranks.
 
     So all ranks hold the same moments after every step, and a checkpoint may be written at any.
+    Returns their sums too: a moment can be infinite where losses and gradients are finite.
     """
     operations = [operation for name in names for operation in updates[name]]
     variables = [
@@ -158,10 +181,14 @@ def _update_buffers(names: list[str], updates: Mapping[str, list[tf.Operation]])
         for variable in tf.compat.v1.global_variables()
         if variable.op.name in names and variable.dtype.base_dtype.is_floating
     ]
-    if hvd.size() == 1 or not variables:
-        return tf.group(*operations)
     with tf.control_dependencies(operations):
-        values = [variable.read_value() for variable in variables]
-    means = hvd.grouped_allreduce(values, op=hvd.Average)
-    assigned = [variable.assign(mean) for variable, mean in zip(variables, means, strict=True)]
-    return tf.group(*operations, *assigned)
+        means = [variable.read_value() for variable in variables]
+    assigned = []
+    if hvd.size() > 1 and variables:
+        means = hvd.grouped_allreduce(means, op=hvd.Average)
+        assigned = [variable.assign(mean) for variable, mean in zip(variables, means, strict=True)]
+    sums = {
+        f"buffer {variable.op.name}": tf.reduce_sum(tf.cast(mean, tf.float32))
+        for variable, mean in zip(variables, means, strict=True)
+    }
+    return tf.group(*operations, *assigned), sums

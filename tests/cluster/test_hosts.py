@@ -174,7 +174,8 @@ def test_an_interface_that_is_not_there_is_refused_with_those_that_are(
 ):
     job = Job(launcher, two_hosts, tmp_path / "run", env={NIC: "eth7"})
     assert job.ends(within=60) == 2
-    assert "host hv1 has no network interface eth7" in job.said() and "eth0, lo" in job.said()
+    assert "--nic eth7: host hv1 has no such network interface" in job.said()
+    assert "it has eth0, lo" in job.said()
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
@@ -182,7 +183,7 @@ def test_a_host_that_lacks_the_interface_is_named(launcher, two_hosts, tmp_path)
     add_interface(two_hosts[0], "ib0", "10.78.0.1/24")
     job = Job(launcher, two_hosts, tmp_path / "run", "--nic=ib0", "--stall-timeout=60")
     assert job.ends(within=120) not in (0, 75)
-    assert "host hv2 has no network interface ib0" in job.said()
+    assert "--nic ib0: host hv2 has no such network interface" in job.said()
     job.leaves_nothing()
 
 

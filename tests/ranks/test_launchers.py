@@ -33,6 +33,7 @@ def test_the_demo_trains_and_leaves_a_run(launcher, ranks, tmp_path):
 
     assert {path.name for path in run.iterdir()} == {
         "settings.yaml",
+        "lock",
         "log.txt",
         "metrics.jsonl",
         "tensorboard",

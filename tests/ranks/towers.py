@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import tensorflow as tf
 
@@ -18,8 +20,18 @@ MOVES = {
 }
 
 
-def train_towers(towers: int, optimizer, schedule: dict[str, int], data: DataSettings, batch: int):
-    """Trains the tiny model's stages on a batch split over towers. Returns its weights by name."""
+def train_towers(
+    towers: int,
+    optimizer,
+    schedule: dict[str, int],
+    data: DataSettings,
+    batch: int,
+    skipped: Sequence[int] = (),
+):
+    """Trains the tiny model's stages on a batch split over towers. Returns its weights by name.
+
+    `skipped` are numbers of batches, from 1, that are drawn and not trained on.
+    """
     sampler = Sampler(open_source(data, "train"), data, seed=1)
     with tf.Graph().as_default():
         feeds, tower_losses = [], []
@@ -37,6 +49,8 @@ def train_towers(towers: int, optimizer, schedule: dict[str, int], data: DataSet
                 for _ in range(count):
                     samples = [sampler.sample(position + offset) for offset in range(batch)]
                     position += batch
+                    if position // batch in skipped:
+                        continue
                     feed = {}
                     for tower, (image, mask) in enumerate(feeds):
                         mine = samples[tower::towers]

@@ -72,5 +72,9 @@ class Guarded(Monitor):
         with self._guard():
             self._monitor.after_stage(report)
 
+    def rolled_back(self, step: int) -> None:
+        with self._guard():
+            self._monitor.rolled_back(step)
+
     def close(self) -> None:
         self._monitor.close()

@@ -113,6 +113,11 @@ class Metrics(Monitor):
         self._interval = Interval(batch)
         self._every = every
 
+    def rolled_back(self, step: int) -> None:
+        self._interval.forget()
+        self._file.go_back(step)
+        self._events.go_back(step)
+
     def after_step(self, report: Report) -> None:
         self._interval.add(report)
         if report.step % self._every == 0 or report.is_last:

@@ -1,4 +1,4 @@
-"""The three moments at which something may happen around training."""
+"""The moments at which something may happen around training."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hvd_gan.engine.stages import Visit
 class Report:
     """One finished step. `values` are equal on all ranks; `seconds` are this rank's.
 
+    skipped: whether its values were not finite and it was undone; it then has none.
     visit_step, step: steps of the visit and of the run, this one included.
     plateau: whether the visit ends here though steps are left.
     stop: whether the run stops after this step, as a rank asked for.
@@ -24,6 +25,7 @@ class Report:
     seconds: float
     plateau: bool = False
     stop: bool = False
+    skipped: bool = False
 
     @property
     def is_last(self) -> bool:
@@ -32,7 +34,7 @@ class Report:
 
 
 class Monitor:
-    """Does nothing at all three moments; a monitor overrides those that it needs.
+    """Does nothing at any moment; a monitor overrides those that it needs.
 
     A monitor that makes collective calls runs on every rank. One that writes runs on rank 0 and
     makes none.
@@ -46,6 +48,9 @@ class Monitor:
 
     def after_stage(self, report: Report) -> None:
         """After a visit's last step, with that step's report."""
+
+    def rolled_back(self, step: int) -> None:
+        """After the run has gone back to a step, before `before_stage` of what it goes on with."""
 
     def close(self) -> None:
         """When training has ended, by an error too. Makes no collective call."""

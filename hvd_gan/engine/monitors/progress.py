@@ -57,6 +57,10 @@ class Bar(Monitor):
         # Stopped between stages, so that what is printed then does not tear the bar.
         self._bar.stop()
 
+    def rolled_back(self, step: int) -> None:
+        self._bar.stop()
+        self._interval.forget()
+
     def close(self) -> None:
         # Else an error would stand above the bar, and the cursor stay hidden.
         self._bar.stop()
@@ -73,6 +77,9 @@ class Lines(Monitor):
 
     def before_stage(self, visit: Visit, done: int) -> None:
         self._started = (time.monotonic(), done)
+
+    def rolled_back(self, step: int) -> None:
+        self._interval.forget()
 
     def after_step(self, report: Report) -> None:
         self._interval.add(report)

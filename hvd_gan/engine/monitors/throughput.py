@@ -19,9 +19,14 @@ class Interval:
         """Takes one more step into account."""
         self._reports.append(report)
 
+    def forget(self) -> None:
+        """Restarts without looking."""
+        self._reports = []
+
     def take(self) -> dict[str, float]:
         """The mean of each value over the steps that have it, and `images_per_second`.
 
+        `skipped` is how many of them were skipped, if any was.
         Needs at least one step.
         """
         reports, self._reports = self._reports, []
@@ -31,4 +36,9 @@ class Interval:
                 values.setdefault(name, []).append(value)
         means = {name: sum(found) / len(found) for name, found in values.items()}
         seconds = sum(report.seconds for report in reports)
-        return {**means, "images_per_second": self._batch * len(reports) / seconds}
+        skipped = sum(report.skipped for report in reports)
+        return {
+            **means,
+            **({"skipped": skipped} if skipped else {}),
+            "images_per_second": self._batch * len(reports) / seconds,
+        }

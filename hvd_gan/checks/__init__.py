@@ -1,0 +1,1 @@
+"""What doctor checks: each file looks at one thing and returns findings."""
