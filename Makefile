@@ -2,15 +2,16 @@
 # make demo    a short run on two ranks; DEMO_ARGS="..." is appended
 # make test    linters, types and tests; TEST_ARGS="..." goes to pytest
 # make chaos   every fault at every moment, and 30 kills at random over one run; about 15 minutes
+# make test-cluster   tests that build hosts, a Slurm and images of their own; tests/cluster/install.sh
+#                     installs what they need, as root
 # make clean   removes environments and caches; never what was trained
-# make test-cluster   tests that need root: hosts, Slurm and images of their own
 
 ENVIRONMENT := $(shell TF='$(TF)' GPU='$(GPU)' VENV='$(VENV)' ./install.sh --where)
 BIN := $(ENVIRONMENT)/bin
 # Tests start ranks, with the mpirun and the Python of the environment.
 IN_ENVIRONMENT := PATH="$(BIN):$$PATH"
 
-.PHONY: setup demo test chaos clean
+.PHONY: setup demo test test-cluster chaos clean
 
 setup:
 	@./install.sh
@@ -22,7 +23,10 @@ test: setup
 	$(IN_ENVIRONMENT) ruff check .
 	$(IN_ENVIRONMENT) ruff format --check .
 	$(IN_ENVIRONMENT) mypy hvd_gan
-	$(IN_ENVIRONMENT) pytest -m "not chaos and not cluster" $(TEST_ARGS)
+	$(IN_ENVIRONMENT) pytest -m "not cluster and not chaos" $(TEST_ARGS)
+
+test-cluster: setup
+	$(IN_ENVIRONMENT) pytest -m cluster $(TEST_ARGS)
 
 chaos: setup
 	$(IN_ENVIRONMENT) pytest -m chaos $(TEST_ARGS)
@@ -30,7 +34,3 @@ chaos: setup
 clean:
 	rm -rf .venv .venv-* build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find hvd_gan tests -name __pycache__ -prune -exec rm -rf {} +
-
-.PHONY: test-cluster
-test-cluster: setup
-	$(IN_ENVIRONMENT) pytest -m cluster $(TEST_ARGS)

@@ -14,21 +14,32 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
 
-from hvd_gan.cluster.launcher import EXIT_FILE, LAUNCHERS, RANK_VARIABLES
-from hvd_gan.cluster.network import launcher_environment, with_nic
+from hvd_gan.cluster.hub import EXIT_FAILED
+from hvd_gan.cluster.launcher import (
+    EXIT_FILE,
+    LAUNCHERS,
+    STARTED,
+    LaunchError,
+    leave_exit_code,
+)
+from hvd_gan.cluster.network import check_nic, launcher_environment, with_nic
 from hvd_gan.cluster.voice import say
+from hvd_gan.witness import Witness, descendants, ranks_of
 
 # What ends a job for good: done, refused, stopped early, interrupted.
 FINAL = (0, 2, 75, 130)
+EXIT_REFUSED = 2
 ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 EXIT_INTERRUPTED = 130
 # From killing the ranks to killing the launcher.
 PATIENCE_SECONDS = 10.0
+# From rank 0's failure to killing a launcher that does not end.
+ABANDONED_SECONDS = 8.0
 PR_SET_PDEATHSIG = 1
 # Says that a launcher inside this one is to be started as it is.
 SUPERVISED = "HVD_GAN_SUPERVISED"
@@ -38,6 +49,11 @@ def supervise(command: Sequence[str], restarts: int = 0) -> int:
     """Runs a launcher, again up to `restarts` times while its job fails, and returns its code."""
     if SUPERVISED in os.environ:
         os.execvp(command[0], list(command))
+    try:
+        check_nic()
+    except LaunchError as error:
+        say(str(error))
+        return EXIT_REFUSED
     for restart in range(restarts + 1):
         job = _Job(command)
         code = job.run()
@@ -53,6 +69,8 @@ class _Job:
     def __init__(self, command: Sequence[str]) -> None:
         self._command = with_nic(command, os.environ)
         self._pending: list[int] = []
+        # Its driver waits for hosts, with no rank if need be.
+        self._elastic = any(word.startswith("--host-discovery-script") for word in command)
         self.asked = False
 
     def run(self) -> int:
@@ -69,9 +87,17 @@ class _Job:
             self._launcher = subprocess.Popen(
                 self._command, env=environment, process_group=0, preexec_fn=_die_with_parent
             )
-            code = self._wait()
+            code = self._wait(Path(note.name))
             said = Path(note.name).read_text()
-        return int(said or 0) or (code if code >= 0 else 128 - code)
+        code = code if code >= 0 else 128 - code
+        testimony = self._witness.testimony()
+        if code and not said and not self.asked and testimony:
+            say(testimony)
+        if said:
+            code = (code or EXIT_FAILED) if said == STARTED else int(said) or code
+            # For a supervisor around this one: a job script.
+            leave_exit_code(code)
+        return code
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
@@ -85,11 +111,20 @@ class _Job:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _wait(self) -> int:
+    def _wait(self, note: Path) -> int:
         """The launcher's code; what signals ask for is done here, outside of their handlers."""
+        self._witness = Witness(self._launcher.pid)
+        failed_for = 0.0
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return self._launcher.wait(0.1)
+            said = note.read_text()
+            if not said and not self._elastic:
+                self._witness.look()
+            failed_for += 0.1 * (said == str(EXIT_FAILED))
+            # mpirun waits for a host that it cannot reach, for many minutes.
+            if max(failed_for, self._witness.seconds_alone() * (not said)) > ABANDONED_SECONDS:
+                self._kill()
             while self._pending:
                 number = self._pending.pop(0)
                 if not self.asked:
@@ -101,29 +136,32 @@ class _Job:
 
     def _ask(self) -> None:
         """Lets the ranks save and stop, if they can; else ends them."""
-        children = _descendants(self._launcher.pid)
-        ranks = [process for process in children if _is_rank(process)]
-        listening = [rank for rank in ranks if _catches(rank.pid, signal.SIGUSR1)]
+        ranks = ranks_of(self._launcher.pid)
+        listening = [pid for pid in ranks if _catches(pid, signal.SIGUSR1)]
         # mpirun hands it on to ranks on other hosts.
-        forwarding = [] if ranks else [each for each in children if _is_mpirun(each)]
+        forwarding = (
+            [] if ranks else [p.pid for p in descendants(self._launcher.pid) if _is_mpirun(p)]
+        )
         if not listening and not forwarding:
             self._stop_at_once()
             return
-        for process in listening or forwarding:
-            with contextlib.suppress(psutil.Error):
-                process.send_signal(signal.SIGUSR1)
+        for pid in listening or forwarding:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGUSR1)
         say("the ranks will stop after their step, and save; Ctrl-C again stops them at once")
 
     def _stop_at_once(self) -> None:
-        for process in _descendants(self._launcher.pid):
-            if _is_rank(process):
-                with contextlib.suppress(psutil.Error):
-                    process.kill()
+        for pid in ranks_of(self._launcher.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._launcher.terminate()
         deadline = time.monotonic() + PATIENCE_SECONDS
         while self._launcher.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
-        for process in _descendants(self._launcher.pid):
+        self._kill()
+
+    def _kill(self) -> None:
+        for process in descendants(self._launcher.pid):
             with contextlib.suppress(psutil.Error):
                 process.kill()
 
@@ -131,23 +169,6 @@ class _Job:
 def _die_with_parent() -> None:
     """Lets the kernel end the launcher when this process is killed."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM))
-
-
-def _descendants(pid: int) -> list[psutil.Process]:
-    """A process and all below it."""
-    try:
-        top = psutil.Process(pid)
-        return [top, *top.children(recursive=True)]
-    except psutil.Error:
-        return []
-
-
-def _is_rank(process: psutil.Process) -> bool:
-    try:
-        environment: Mapping[str, str] = process.environ()
-    except psutil.Error:
-        return False
-    return any(variable in environment for variable in RANK_VARIABLES)
 
 
 def _is_mpirun(process: psutil.Process) -> bool:

@@ -38,6 +38,7 @@ from hvd_gan.run_folder import (
     settings_to_go_on_with,
 )
 from hvd_gan.run_lock import RunLock
+from hvd_gan.same_code import check_same_code
 from hvd_gan.screen import Screen
 from hvd_gan.watching import Watched, make_monitors, state_of
 
@@ -117,6 +118,7 @@ def _stopped_early(request: Request, job: Job, step: int) -> int:
 
 def _prepare(request: Request, world: World, lock: RunLock, committed: Committed | None) -> Job:
     restrict_new_files()
+    check_same_code(world)
 
     def resolve() -> tuple[Settings, Layer, RunFolder, bool, list[str]]:
         settings, layer = load(request.preset, request.files, request.overrides)

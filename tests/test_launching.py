@@ -58,6 +58,29 @@ def test_what_rank_0_leaves_counts_unless_something_failed_after_it():
         assert job.returncode == code
 
 
+def test_a_launchers_0_counts_only_if_rank_0_says_so_once_it_has_started(tmp_path):
+    outer = tmp_path / "outer"
+    outer.touch()
+    job = supervised("sh", "-c", 'printf started > "$HVD_GAN_EXIT_FILE"', HVD_GAN_EXIT_FILE=outer)
+    job.communicate(timeout=20)
+    assert job.returncode == 1
+    # The supervisor around this one hears it too.
+    assert outer.read_text() == "1"
+
+
+def test_a_launcher_that_does_not_end_when_rank_0_has_failed_is_killed():
+    job = supervised("sh", "-c", 'printf 1 > "$HVD_GAN_EXIT_FILE"; trap "" TERM; sleep 60; true')
+    job.communicate(timeout=20)
+    assert job.returncode == 1
+
+
+def test_an_interface_that_is_not_there_is_refused():
+    job = supervised("sh", "-c", "exit 7", HVD_GAN_NIC="eth77")
+    _, said = job.communicate(timeout=20)
+    assert job.returncode == 2
+    assert "--nic eth77: host" in said and "has no such network interface with an address" in said
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
 def test_a_signal_lets_the_ranks_save(number):
     job = rank_under_sh()

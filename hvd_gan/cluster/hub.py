@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hvd_gan.cluster.activity import stacks
+from hvd_gan.cluster.launcher import leave_exit_code
 from hvd_gan.cluster.roll import BEAT_SECONDS, Entry, Roll
 from hvd_gan.cluster.voice import say, say_last
 from hvd_gan.cluster.wire import (
@@ -150,6 +151,8 @@ class Hub:
             writer.write(encode({"verdict": cause}))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._everyone_spoke.wait(), LAST_WORDS_SECONDS)
+        # A launcher that cannot reach a host waits for it; this tells its supervisor not to.
+        leave_exit_code(EXIT_FAILED)
         os._exit(EXIT_FAILED)
 
     def _take_last_words(self, rank: int, words: str) -> None:

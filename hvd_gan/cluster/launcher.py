@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 LAUNCHERS = {"mpirun", "mpiexec", "prterun", "orterun", "horovodrun"}
+DAEMONS = {"prted", "orted"}
 
 # The number of processes, as the launchers state it: Open MPI's mpirun, MPICH's and Slurm's PMI,
 # srun (only inside a job step: a batch script has SLURM_NTASKS too), horovodrun with Gloo.
 SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "HOROVOD_SIZE")
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "HOROVOD_RANK")
 
-# Names a file in which rank 0 leaves its exit code, for a supervisor whose launcher loses it.
+# Names a file in which rank 0 leaves its exit code, for a supervisor whose launcher loses it; until
+# it has one, that it has started.
 EXIT_FILE = "HVD_GAN_EXIT_FILE"
+STARTED = "started"
+PR_SET_PDEATHSIG = 1
 
 
 class LaunchError(Exception):
@@ -52,11 +58,25 @@ def is_supervised() -> bool:
 
 
 def leave_exit_code(code: int) -> bool:
-    """Tells the supervisor, if there is one, how the job has ended. For rank 0."""
+    """Tells the supervisor, if there is one, how the job has ended. For rank 0, and for any rank
+    that fails before rank 0 can know.
+    """
+    return _leave(str(code))
+
+
+def leave_start() -> None:
+    """Tells the supervisor that the job runs: it is to believe no 0 but rank 0's. For rank 0.
+
+    Open MPI 5's mpirun ends with 0 when it has lost a host.
+    """
+    _leave(STARTED)
+
+
+def _leave(note: str) -> bool:
     if not is_supervised():
         return False
     with open(os.environ[EXIT_FILE], "w", encoding="utf-8") as file:
-        file.write(str(code))
+        file.write(note)
     return True
 
 
@@ -74,6 +94,16 @@ def check_not_alone(size: int, environment: Mapping[str, str] = os.environ) -> N
         )
 
 
+def end_with_the_connection() -> None:
+    """Lets the kernel kill this rank when the connection by which it was started ends.
+
+    For horovodrun's Gloo, which kills nothing on other hosts: a rank that is stopped, or stuck in
+    the kernel, does not hear of the job's end. mpirun has a daemon there, which does it.
+    """
+    if "HOROVOD_RANK" in os.environ and launcher_pid() is None:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
+
+
 def shows_on_terminal() -> bool:
     """Whether what this process prints reaches a terminal.
 
@@ -83,7 +113,8 @@ def shows_on_terminal() -> bool:
         return False
     launcher = launcher_pid()
     if launcher is None:
-        return True
+        # On other hosts than mpirun's, its daemon gives ranks such a terminal.
+        return not any(DAEMONS & set(command) for _, command in _ancestors())
     try:
         # Opened without truncating: it may be the file that the job's output goes to.
         screen = os.open(f"/proc/{launcher}/fd/1", os.O_WRONLY | os.O_NOCTTY)

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from hvd_gan.cluster.activity import doing
 from hvd_gan.cluster.hub import EXIT_FAILED
-from hvd_gan.cluster.launcher import LaunchError, leave_exit_code, stated_rank
+from hvd_gan.cluster.launcher import (
+    LaunchError,
+    end_with_the_connection,
+    leave_exit_code,
+    leave_start,
+    stated_rank,
+)
 from hvd_gan.cluster.quiet import import_tensorflow
 from hvd_gan.cluster.voice import say_in_the_end, say_last
 from hvd_gan.cluster.world import AgreedError, World, start
@@ -39,6 +45,7 @@ def run(
     `stall_timeout` seconds without progress on any rank.
     """
     world: World | None = None
+    end_with_the_connection()
     # A crash in native code then says in which Python function it came.
     faulthandler.enable()
     starting = _end_later(stall_timeout, "has not started")
@@ -46,6 +53,8 @@ def run(
         import_tensorflow(verbose)
         world = start(stall_timeout)
         starting.cancel()
+        if world.is_root:
+            leave_start()
         code = _agreed(job, world)
         # Every rank comes here, at its job's end or with the error that all have: none exits, and
         # is taken for a failure, before the others are done.
@@ -108,6 +117,7 @@ def fail(world: World | None, error: BaseException) -> NoReturn:
             traceback.print_exception(error)
             what = f"{_who()} failed: {what}"
         say_last(what)
+        leave_exit_code(EXIT_FAILED)
     elif not world.lifeline.report(error, what, _is_echo(error)):
         traceback.print_exception(error)
         say_last(f"{world} failed: {what}")
@@ -153,6 +163,7 @@ def _end_later(seconds: float, finding: str) -> threading.Timer:
             threading.Event().wait(WAITING_SECONDS)
         where = f"is in {where}" if where else "waits for the other ranks"
         say_last(f"{_who()} {finding} in {seconds:g} s: it {where}; {CURE}")
+        leave_exit_code(EXIT_FAILED)
         os._exit(EXIT_FAILED)
 
     timer = threading.Timer(seconds, end)
