@@ -132,6 +132,21 @@ def test_a_job_that_fails_is_started_again_and_one_that_is_refused_is_not(tmp_pa
         assert said.count("restart ") == starts - 1
 
 
+def test_the_first_rank_that_dies_before_the_ranks_have_met_is_named():
+    ranks = "HOROVOD_RANK=3 sleep 30 & HOROVOD_RANK=5 sleep 30 & echo $!; wait"
+    job = supervised("sh", "-c", ranks + "; exit 137")
+    victim = int(job.stdout.readline())
+    time.sleep(0.5)
+    os.kill(victim, signal.SIGKILL)
+    time.sleep(0.5)
+    for child in psutil.Process(job.pid).children(recursive=True):
+        if child.name() == "sleep":
+            child.kill()
+    _, said = job.communicate(timeout=20)
+    assert job.returncode == 137
+    assert "rank 5 on host" in said and "died before the ranks had met" in said
+
+
 def test_one_variable_names_the_interface_for_every_layer():
     environment = launcher_environment({"HVD_GAN_NIC": "eth7", "NCCL_SOCKET_IFNAME": "mine"})
     assert environment["PRTE_MCA_oob_tcp_if_include"] == "eth7"
