@@ -53,6 +53,7 @@ def run_training(request: Request, world: World, committed: Committed | None = N
     Returns 0, or EXIT_STOPPED if it was asked to stop early and has saved where it was.
     Raises AgreedError for a mistake in the request, on all ranks.
     """
+    request.stop.has_started = True
     with contextlib.closing(RunLock()) as lock:
         return _train(_prepare(request, world, lock, committed), request, committed)
 

@@ -19,11 +19,14 @@ class StopRequest:
     """Whether this rank wants the job to stop at the next step, and why.
 
     All ranks then agree on it: a signal to one of them is enough. A second Ctrl-C stops at once;
-    other signals may come again, as launchers send one after another.
+    other signals may come again, as launchers send one after another. While a rank still waits for
+    the others to start, there is nothing to save, and a launcher sends SIGTERM where one of them has
+    died: it ends at once.
     """
 
     def __init__(self, max_seconds: float | None = None) -> None:
         self.reason: str | None = None
+        self.has_started = False
         self._max_seconds = max_seconds
         self._started = time.monotonic()
         self._asked: float | None = None
@@ -70,5 +73,7 @@ class StopRequest:
         if self.reason is not None and number == signal.SIGINT:
             say("interrupted again: stopped at once, the last checkpoint stands")
             os._exit(EXIT_INTERRUPTED)
+        if number == signal.SIGTERM and not self.has_started:
+            os._exit(EXIT_STOPPED)
         if self.reason is None:
             self.reason = "Ctrl-C" if number == signal.SIGINT else number.name

@@ -17,6 +17,7 @@ import sys, time
 from hvd_gan.cluster.stopping import StopRequest
 stop = StopRequest()
 stop.listen()
+stop.has_started = len(sys.argv) == 1
 print("ready", flush=True)
 while not stop.wanted():
     time.sleep(0.01)
@@ -25,9 +26,9 @@ time.sleep(30)
 """
 
 
-def waiting() -> subprocess.Popen:
+def waiting(*arguments: str) -> subprocess.Popen:
     job = subprocess.Popen(
-        [sys.executable, "-c", WAITS],
+        [sys.executable, "-c", WAITS, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -50,6 +51,13 @@ def test_a_signal_is_a_wish_and_no_end(number, reason):
     assert job.poll() is None
     job.kill()
     job.communicate()
+
+
+def test_a_job_that_still_starts_has_nothing_to_save():
+    job = waiting("starting")
+    job.send_signal(signal.SIGTERM)
+    job.communicate(timeout=5)
+    assert job.returncode == 75
 
 
 def test_a_second_ctrl_c_stops_at_once():
