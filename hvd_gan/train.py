@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Parses the command line and trains. Returns the exit code."""
     options = parser().parse_intermixed_args(arguments)
     stop = StopRequest(options.max_time)
-    stop.listen()
+    stop.listen(options.elastic)
     choose_nic(options.nic)
 
     def job(world: World, committed: Committed | None = None) -> int:

@@ -20,8 +20,8 @@ class StopRequest:
 
     All ranks then agree on it: a signal to one of them is enough. A second Ctrl-C stops at once;
     other signals may come again, as launchers send one after another. While a rank still waits for
-    the others to start, there is nothing to save, and a launcher sends SIGTERM where one of them has
-    died: it ends at once.
+    the others to start, there is nothing to save, and a launcher sends SIGTERM where one of them
+    has died: it ends at once.
     """
 
     def __init__(self, max_seconds: float | None = None) -> None:
@@ -32,13 +32,19 @@ class StopRequest:
         self._asked: float | None = None
         self._reserve = min(60.0, 0.02 * max_seconds) if max_seconds else 0.0
 
-    def listen(self) -> None:
-        """Takes the signals from now on. Call on the main thread."""
+    def listen(self, elastic: bool = False) -> None:
+        """Takes the signals from now on. Call on the main thread.
+
+        In an elastic job SIGTERM is left to end the rank that it is sent to: its host goes, and the
+        others stay.
+        """
         # Python runs its handlers between its own instructions, which may be a long step later. The
         # descriptor is written to at once, whatever the main thread is in.
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         for number in SIGNALS:
+            if elastic and number == signal.SIGTERM:
+                continue
             # A handler there must be, or the signal would not be taken.
             signal.signal(number, lambda number, frame: None)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
