@@ -106,11 +106,6 @@ def test_every_fault_at_every_phase_under_every_launcher(launcher, phase, kind, 
     if phase == "checkpoint" and rank == 1:
         pytest.skip("rank 0 alone writes checkpoints")
     fault = with_fault(launcher, phase, kind, rank, tmp_path)
-    if phase in ("import", "start") and kind == "kill":
-        # Before the ranks know each other, only the launcher can tell, in its own words.
-        assert fault.done.code != 0 and fault.seconds < ENDS_WITHIN
-        assert not left_over(fault.run)
-        return
     check(fault, rank, whole=(phase, kind) != ("checkpoint", "kill"))
 
 

@@ -22,7 +22,7 @@ from hvd_gan.cluster.launcher import stated_rank
 PHASES = {
     "import": ("hvd_gan.cluster.together:import_tensorflow", 0),
     "start": ("hvd_gan.cluster.world:usable_cores", 0),
-    "data": ("hvd_gan.training:open_source", 0),
+    "data": ("hvd_gan.data.opening:open_source", 0),
     "graph": ("hvd_gan.training:make_program", 0),
     "broadcast": ("hvd_gan.training:_start", 0),
     "step": ("hvd_gan.engine.monitors.heartbeat:Heartbeat.after_step", 3),
