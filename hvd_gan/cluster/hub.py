@@ -34,7 +34,7 @@ ECHO_SECONDS = 5.0
 LAST_WORDS_SECONDS = 2.0
 # How long rank 0 may take to finish a file that it writes.
 FINISH_SECONDS = 5.0
-LEAVE_SECONDS = 5.0
+FAREWELL_SECONDS = 5.0
 
 
 class Hub:
@@ -59,12 +59,7 @@ class Hub:
         self._concluded = False
         self._verdict: str | None = None
         self._everyone_spoke = asyncio.Event()
-        self._everyone_left = threading.Event()
         threading.Thread(target=self._run, name="hub", daemon=True).start()
-
-    def wait_for_all_to_leave(self) -> None:
-        """Until every rank has said that it is done, so that none finds the hub dead."""
-        self._everyone_left.wait(LEAVE_SECONDS)
 
     def _run(self) -> None:
         asyncio.run(self._listen())
@@ -122,8 +117,9 @@ class Hub:
                 asyncio.get_running_loop().call_later(ECHO_SECONDS, self._settle_for_the_echo)
         elif "bye" in message:
             self._left.add(rank)
-            if len(self._left) == len(self._roll.entries):
-                self._everyone_left.set()
+            if self._left >= self._writers.keys():
+                for writer in self._writers.values():
+                    writer.write(encode({"farewell": True}))
 
     def _settle_for_the_echo(self) -> None:
         assert self._echo is not None

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hvd_gan.cluster.activity import Activity, doing, stacks
-from hvd_gan.cluster.hub import ECHO_SECONDS, EXIT_FAILED, Hub
+from hvd_gan.cluster.hub import ECHO_SECONDS, EXIT_FAILED, FAREWELL_SECONDS, Hub
 from hvd_gan.cluster.roll import BEAT_SECONDS
 from hvd_gan.cluster.voice import say_last
 from hvd_gan.cluster.wire import Wire
@@ -38,7 +38,7 @@ class Lifeline:
         self._hub = hub
         self._activity = Activity()
         self._leaving = False
-        self._end = threading.Lock()
+        self._farewell = threading.Event()
         if wire is not None:
             # The hub's own beats come every second.
             wire.wait_at_most(stall_timeout)
@@ -78,13 +78,13 @@ class Lifeline:
         return False
 
     def leave(self) -> None:
-        """Says that this rank is done. Call when all are, so that nobody is still waited for."""
+        """Says that this rank is done, and waits until all are. Call when all have finished."""
         self._leaving = True
         if self._wire is not None:
             with contextlib.suppress(OSError):
                 self._wire.send({"bye": self._rank})
-        if self._hub is not None:
-            self._hub.wait_for_all_to_leave()
+                # Until then rank 0 is listened to: it may still die.
+                self._farewell.wait(FAREWELL_SECONDS)
 
     def _beat(self) -> None:
         assert self._wire is not None
@@ -102,6 +102,9 @@ class Lifeline:
             while message := self._wire.receive():
                 if "verdict" in message:
                     self._obey()
+                if "farewell" in message:
+                    self._farewell.set()
+                    return
         except ConnectionResetError:
             pass
         except (OSError, ValueError) as error:
@@ -109,8 +112,6 @@ class Lifeline:
             # Our own patience, not the kernel's, has an end without a number.
             if isinstance(error, TimeoutError) and error.errno is None:
                 end = "is silent: it was stopped, or its host is overloaded"
-        if self._leaving:
-            return
         # Rank 0 cannot tell any more. Rank 1 speaks for all, once.
         if self._rank == 1:
             say_last(f"rank 0 on host {self._root_host} {end}")

@@ -60,9 +60,9 @@ def run(
         # is taken for a failure, before the others are done.
         told = world.broadcast(world.is_root and leave_exit_code(code))
         world.gather(None)
+        world.lifeline.leave()
     except BaseException as error:
         fail(world, error)
-    world.lifeline.leave()
     _end_later(LEAVE_SECONDS, "has not ended")
     # To a launcher, any other code than 0 is a failure that it has to talk about.
     return 0 if told else code
@@ -112,6 +112,9 @@ def _agreed(job: Callable[[World], int], world: World) -> int:
 def fail(world: World | None, error: BaseException) -> NoReturn:
     """Reports an error of this rank and ends the job. Does not return."""
     what = _what(error)
+    if world is None and _is_echo(error):
+        # Another rank has died while all were starting: the launcher ends this one meanwhile.
+        threading.Event().wait(WAITING_SECONDS)
     if world is None:
         if not isinstance(error, LaunchError):
             traceback.print_exception(error)
