@@ -279,7 +279,7 @@ install_wheels() {
 }
 
 # The environment's own mpirun and horovodrun let ranks save before Ctrl-C ends them, which the real
-# ones do not: hvd_gan/launching.py.
+# ones do not: hvd_gan/cluster/supervisor.py.
 wrap_launchers() {
     local real=$VENV/bin/mpiexec
     ! system_mpi || real=$mpi_bin/mpirun
@@ -293,7 +293,7 @@ launcher() { # NAME COMMAND
 """Written by hvd_gan's install.sh."""
 import sys
 
-from hvd_gan.launching import supervise
+from hvd_gan.cluster.supervisor import supervise
 
 sys.exit(supervise([$2, *sys.argv[1:]]))
 PYTHON

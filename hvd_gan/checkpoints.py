@@ -1,7 +1,7 @@
 """A run's checkpoints: which there are and which are good. `python -m hvd_gan.checkpoints RUN`
 
 Reads every file and compares it with its sum. Exits 0 if all are good, 1 if one is damaged or none
-is there. Needs no launcher.
+is there, 2 if there is no such run or a job holds it. Needs no launcher.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from hvd_gan.cluster.network import NIC
-from hvd_gan.launching import supervise
+from hvd_gan.cluster.supervisor import supervise
 
 
 def parser() -> argparse.ArgumentParser:
@@ -30,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
         parser().error("name the launcher: mpirun -np 2 python -m hvd_gan.train ...")
+    if options.restarts and "--fresh" in command:
+        parser().error("--fresh would start over at each restart: name a new --run instead")
     if options.nic:
         os.environ[NIC] = options.nic
     return supervise(command, options.restarts)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+import horovod
+import keras
+import numpy as np
+import tensorflow as tf
 
 from hvd_gan import __version__
 from hvd_gan.cluster.world import AgreedError, World
-
-PACKAGES = ("tensorflow", "horovod", "numpy", "keras")
 
 
 def check_same_code(world: World) -> None:
@@ -21,23 +23,23 @@ def check_same_code(world: World) -> None:
     first, *others = world.gather(_versions())
     for rank, theirs in enumerate(others, 1):
         for name, expected in first.items():
-            if theirs[name] != expected:
+            if theirs.get(name) != expected:
                 raise AgreedError(
-                    f"rank {rank} on host {world.members[rank]} has {name} {theirs[name]}, and "
+                    f"rank {rank} on host {world.members[rank]} has {name} {theirs.get(name)}, and "
                     f"rank 0 on host {world.members[0]} has {expected}: install the same on all "
                     "hosts, or put the environment on a file system that they share"
                 )
 
 
 def _versions() -> dict[str, str]:
-    found = {"Python": platform.python_version(), "hvd_gan": __version__}
-    for package in PACKAGES:
-        # TensorFlow comes under several names (tensorflow-cpu), which import alike.
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "without metadata"
-    return {**found, "code of hvd_gan": _digest(Path(__file__).parent)}
+    modules = {"TensorFlow": tf, "Horovod": horovod, "NumPy": np, "Keras": keras}
+    versions = {name: module.__version__ for name, module in modules.items()}
+    return {
+        "Python": platform.python_version(),
+        "hvd_gan": __version__,
+        **versions,
+        "code of hvd_gan": _digest(Path(__file__).parent),
+    }
 
 
 def _digest(folder: Path) -> str:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hvd_gan.cluster import together
-from hvd_gan.cluster.hub import EXIT_FAILED
+from hvd_gan.cluster.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_STOPPED
+from hvd_gan.cluster.launcher import leave_exit_code
 from hvd_gan.cluster.network import NIC, choose_nic
-from hvd_gan.cluster.stopping import EXIT_STOPPED, StopRequest
-from hvd_gan.cluster.together import EXIT_REFUSED, STALL_TIMEOUT
+from hvd_gan.cluster.stopping import StopRequest
+from hvd_gan.cluster.together import STALL_TIMEOUT
 from hvd_gan.cluster.world import World
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def parser() -> argparse.ArgumentParser:
         description=__doc__,
         epilog="A run is resumed by the same command. Without --preset and --config: the demo. "
         f"Exit codes: 0 trained; {EXIT_FAILED} failed; {EXIT_REFUSED} refused; {EXIT_STOPPED} "
-        "stopped early with all saved (SIGTERM or SIGUSR1 to any rank, Ctrl-C, --max-time).",
+        "stopped early with all saved (SIGTERM or SIGUSR1 to any rank, Ctrl-C, --max-time); "
+        f"{EXIT_INTERRUPTED} stopped at once by a second Ctrl-C.",
     )
     arguments.add_argument("--preset", help="settings that come with the package: demo, glcic, ...")
     arguments.add_argument("--config", type=Path, help="a YAML file of settings, over the preset")
@@ -94,7 +96,14 @@ def init_setting(text: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parses the command line and trains. Returns the exit code."""
-    options = parser().parse_intermixed_args(arguments)
+    try:
+        options = parser().parse_intermixed_args(arguments)
+        if options.elastic and options.fresh:
+            parser().error("--elastic goes on in one folder: name a new --run, not --fresh")
+    except SystemExit as end:
+        # The reason stands on the screen: no supervisor has to look for one.
+        leave_exit_code(int(end.code or 0))
+        raise
     stop = StopRequest(options.max_time)
     stop.listen(options.elastic)
     choose_nic(options.nic)

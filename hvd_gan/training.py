@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from hvd_gan import head
-from hvd_gan.cluster.stopping import EXIT_STOPPED
+from hvd_gan.cluster.exit_codes import EXIT_STOPPED
 from hvd_gan.cluster.world import World
 from hvd_gan.config import Settings
 from hvd_gan.config_files import Layer, load

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hvd_gan.cluster.activity import stacks
+from hvd_gan.cluster.exit_codes import EXIT_FAILED
 from hvd_gan.cluster.launcher import leave_exit_code
 from hvd_gan.cluster.roll import BEAT_SECONDS, Entry, Roll
 from hvd_gan.cluster.voice import say, say_last
@@ -27,7 +28,6 @@ from hvd_gan.cluster.wire import (
     own_addresses,
 )
 
-EXIT_FAILED = 1
 # What falls over a rank that has died may be heard before that rank's end is.
 ECHO_SECONDS = 5.0
 # For the last words of all ranks, at most.
@@ -87,17 +87,21 @@ class Hub:
             writer.close()
             return
         self._writers[rank] = writer
+        spoke = False
         writer.write(encode({"welcome": rank}))
         end = "died without a word: it was killed, ran out of memory or crashed"
         try:
             while line := await reader.readline():
+                spoke = True
                 await self._hear(rank, decode(line))
         except ConnectionResetError:
             pass
         except (OSError, ValueError) as error:
             end = f"cannot be reached any more: its host or the network is down ({error})"
-        del self._writers[rank]
-        if rank not in self._left:
+        if self._writers.get(rank) is writer:
+            del self._writers[rank]
+        # A rank to which the welcome came late is trying another address.
+        if spoke and rank not in self._left:
             await self._conclude(f"{self._roll.name(rank)} {end}")
 
     async def _hear(self, rank: int, message: Message) -> None:
@@ -130,8 +134,16 @@ class Hub:
         if self._concluded:
             return
         self._concluded = True
+        try:
+            await self._end(cause)
+        finally:
+            # Whatever cannot be said or written: nobody is left waiting.
+            os._exit(EXIT_FAILED)
+
+    async def _end(self, cause: str) -> None:
         if len(self._roll.entries) == 1 or self.folder is None:
-            print("".join(self._last_words.values()), end="", file=sys.stderr)
+            with contextlib.suppress(OSError, ValueError):
+                print("".join(self._last_words.values()), end="", file=sys.stderr, flush=True)
         else:
             say(f"tracebacks of all ranks: {self.folder}")
         say_last(cause)
@@ -149,7 +161,6 @@ class Hub:
             await asyncio.wait_for(self._everyone_spoke.wait(), LAST_WORDS_SECONDS)
         # A launcher that cannot reach a host waits for it; this tells its supervisor not to.
         leave_exit_code(EXIT_FAILED)
-        os._exit(EXIT_FAILED)
 
     def _take_last_words(self, rank: int, words: str) -> None:
         self._last_words[rank] = words

@@ -15,7 +15,7 @@ DAEMONS = {"prted", "orted"}
 # The number of processes, as the launchers state it: Open MPI's mpirun, MPICH's and Slurm's PMI,
 # srun (only inside a job step: a batch script has SLURM_NTASKS too), horovodrun with Gloo.
 SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "HOROVOD_SIZE")
-RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "HOROVOD_RANK")
+RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "HOROVOD_RANK")
 
 # Names a file in which rank 0 leaves its exit code, for a supervisor whose launcher loses it; until
 # it has one, that it has started.
@@ -75,8 +75,11 @@ def leave_start() -> None:
 def _leave(note: str) -> bool:
     if not is_supervised():
         return False
-    with open(os.environ[EXIT_FILE], "w", encoding="utf-8") as file:
-        file.write(note)
+    try:
+        Path(os.environ[EXIT_FILE]).write_text(note, encoding="utf-8")
+    except OSError:
+        # A full /tmp: the launcher's own code has to do.
+        return False
     return True
 
 
@@ -101,7 +104,12 @@ def end_with_the_connection() -> None:
     the kernel, does not hear of the job's end. mpirun has a daemon there, which does it.
     """
     if "HOROVOD_RANK" in os.environ and launcher_pid() is None:
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
+        die_with_parent(signal.SIGKILL)
+
+
+def die_with_parent(number: signal.Signals) -> None:
+    """Lets the kernel send this process a signal when its parent ends."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(number))
 
 
 def shows_on_terminal() -> bool:

@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hvd_gan.cluster.activity import Activity, doing, stacks
-from hvd_gan.cluster.hub import ECHO_SECONDS, EXIT_FAILED, FAREWELL_SECONDS, Hub
+from hvd_gan.cluster.exit_codes import EXIT_FAILED
+from hvd_gan.cluster.hub import ECHO_SECONDS, FAREWELL_SECONDS, Hub
 from hvd_gan.cluster.roll import BEAT_SECONDS
 from hvd_gan.cluster.voice import say_last
-from hvd_gan.cluster.wire import Wire
+from hvd_gan.cluster.wire import LONGEST_LINE, Wire
 
 # From a report to the verdict: the hub may wait for a better cause, and for a file of rank 0.
 VERDICT_SECONDS = ECHO_SECONDS + 10
@@ -69,7 +70,8 @@ class Lifeline:
 
         Returns, with False, if the hub cannot be told.
         """
-        trace = "".join(traceback.format_exception(error))
+        # The end of it, if it is longer than a message may be.
+        trace = "".join(traceback.format_exception(error))[-LONGEST_LINE // 4 :]
         with contextlib.suppress(OSError):
             if self._wire is not None:
                 self._wire.send({"failed": what, "traceback": trace, "echo": echo})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 # Beats come every second; a rank that has missed so many is silent.
 BEAT_SECONDS = 1.0
@@ -34,7 +34,6 @@ class Roll:
 
     entries: Sequence[Entry]
     stall_timeout: float
-    started: float = field(default=0.0)
 
     def name(self, rank: int) -> str:
         """A rank as people are told of it."""
@@ -50,7 +49,10 @@ class Roll:
             return None
         since = f"no rank has got on for {self.stall_timeout:g} s"
         silent = [
-            rank for rank, entry in enumerate(self.entries) if now - entry.heard > SILENT_AFTER
+            rank
+            for rank, entry in enumerate(self.entries)
+            # One that never reached rank 0 has not fallen silent.
+            if entry.beats >= 0 and now - entry.heard > SILENT_AFTER
         ]
         if silent:
             return (

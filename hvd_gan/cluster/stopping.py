@@ -8,10 +8,9 @@ import signal
 import threading
 import time
 
+from hvd_gan.cluster.exit_codes import EXIT_INTERRUPTED, EXIT_STOPPED
 from hvd_gan.cluster.voice import say
 
-EXIT_STOPPED = 75
-EXIT_INTERRUPTED = 130
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
 

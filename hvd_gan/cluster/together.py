@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import sys
 import threading
 import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 from hvd_gan.cluster.activity import doing
-from hvd_gan.cluster.hub import EXIT_FAILED
+from hvd_gan.cluster.exit_codes import EXIT_FAILED, EXIT_REFUSED
 from hvd_gan.cluster.launcher import (
     LaunchError,
     end_with_the_connection,
@@ -26,13 +25,14 @@ from hvd_gan.cluster.world import AgreedError, World, start
 if TYPE_CHECKING:
     from hvd_gan.cluster.elastic import Committed
 
-EXIT_REFUSED = 2
 STALL_TIMEOUT = 120.0
 CURE = "if it only needs longer, raise --stall-timeout"
 # When ranks wait for one that does not come, that one is to speak first.
 WAITING_SECONDS = 3.0
 # From the end of the job to the end of the process.
-LEAVE_SECONDS = 60.0
+EXIT_SECONDS = 60.0
+# How often an elastic job may begin anew without having come any further.
+FRUITLESS = 5
 
 
 def run(
@@ -63,7 +63,7 @@ def run(
         world.lifeline.leave()
     except BaseException as error:
         fail(world, error)
-    _end_later(LEAVE_SECONDS, "has not ended")
+    _end_later(EXIT_SECONDS, "has not ended")
     # To a launcher, any other code than 0 is a failure that it has to talk about.
     return 0 if told else code
 
@@ -84,7 +84,7 @@ def run_elastic(
         from hvd_gan.cluster.elastic import Committed, hosts_heard, is_lost_rank
 
         with hosts_heard(Committed()) as committed:
-            code = None
+            code, held, fruitless = None, None, 0
             while code is None:
                 try:
                     world = start(stall_timeout, elastic=True)
@@ -92,11 +92,14 @@ def run_elastic(
                     code = _agreed(lambda world: job(world, committed), world)
                     told = world.broadcast(world.is_root and leave_exit_code(code))
                 except Exception as error:
-                    if not is_lost_rank(error):
+                    # What is no loss, but looks like one, would come again for ever.
+                    fruitless = fruitless + 1 if committed.values is held else 0
+                    held = committed.values
+                    if not is_lost_rank(error) or fruitless > FRUITLESS:
                         raise
     except BaseException as error:
         fail(world, error)
-    _end_later(LEAVE_SECONDS, "has not ended")
+    _end_later(EXIT_SECONDS, "has not ended")
     return 0 if told else code
 
 
@@ -120,11 +123,12 @@ def fail(world: World | None, error: BaseException) -> NoReturn:
             traceback.print_exception(error)
             what = f"{_who()} failed: {what}"
         say_last(what)
-        leave_exit_code(EXIT_FAILED)
+        code = EXIT_REFUSED if isinstance(error, LaunchError) else EXIT_FAILED
+        leave_exit_code(code)
+        os._exit(code)
     elif not world.lifeline.report(error, what, _is_echo(error)):
         traceback.print_exception(error)
         say_last(f"{world} failed: {what}")
-    sys.stdout.flush()
     os._exit(EXIT_FAILED)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 
@@ -18,8 +19,9 @@ printf '%s\\n' "$2"
 
 
 def say(message: str) -> None:
-    """Writes a message to this process's stderr."""
-    print(f"hvd_gan: {message}", file=sys.stderr, flush=True)
+    """Writes a message to this process's stderr, if there is anybody to read it."""
+    with contextlib.suppress(OSError, ValueError):
+        print(f"hvd_gan: {message}", file=sys.stderr, flush=True)
 
 
 def say_in_the_end(message: str) -> None:

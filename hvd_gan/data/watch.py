@@ -86,4 +86,4 @@ class DataWatch(Monitor):
         self._look(report)
 
     def _look(self, report: Report) -> None:
-        self._skips.share(self._skipped(report.step * self._batch))
+        self._skips.share(self._skipped(report.drawn * self._batch))

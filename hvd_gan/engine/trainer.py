@@ -90,7 +90,7 @@ def _train_rest(
             _step_function(op, session, feed, settings.backward_passes_per_step)
             for op in program.train_ops[visit.stage.name]
         ]
-        report = _train_visit(visit, visit_done, run_step, turns, around)
+        report = _train_visit(visit, visit_done, run_step, done.moved_on, turns, around)
         if report.stop and not report.is_last:
             return False
         if report.plateau:
@@ -100,12 +100,17 @@ def _train_rest(
             monitor.after_stage(report)
         run_step = report.step
         if report.stop:
-            return visit is program.visits[-1]
+            return not any(later.stage.steps for later in program.visits[visit.number + 1 :])
     return True
 
 
 def _train_visit(
-    visit: Visit, done: int, run_step: int, turns: Sequence[Step], around: Around
+    visit: Visit,
+    done: int,
+    run_step: int,
+    moved_on: int,
+    turns: Sequence[Step],
+    around: Around,
 ) -> Report:
     """Makes the steps that a visit has left, one at least, and returns the last one's report."""
     for monitor in around.monitors:
@@ -122,7 +127,17 @@ def _train_visit(
             values, plateau = {}, False
         else:
             around.policy.passed(run_step)
-        report = Report(visit, step, run_step, values, seconds, plateau, made.stop, bool(wrong))
+        report = Report(
+            visit,
+            step,
+            run_step,
+            run_step + moved_on,
+            values,
+            seconds,
+            plateau,
+            made.stop,
+            skipped=bool(wrong),
+        )
         for monitor in around.monitors:
             monitor.after_step(report)
         if plateau or made.stop:

@@ -3,7 +3,8 @@
 set -eu
 
 # libpmix-dev: without its libpmix.so, srun lists pmix and cannot load it.
-packages="iproute2 procps openssh-server openssh-client slurm-wlm munge libpmix-dev shellcheck"
+packages="iproute2 procps openssh-server openssh-client slurm-wlm munge libpmix-dev shellcheck \
+    buildah debootstrap"
 # shellcheck disable=SC2086 # a list of words
 dpkg -s $packages >/dev/null 2>&1 && exit
 export DEBIAN_FRONTEND=noninteractive

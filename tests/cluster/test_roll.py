@@ -12,7 +12,7 @@ def roll(*entries: Entry) -> Roll:
 
 
 def entry(host: str, heard: float, got_on: float, doing: str = "") -> Entry:
-    return Entry(host, heard, got_on, at="step 7 of stage joint", doing=doing)
+    return Entry(host, heard, got_on, beats=1, at="step 7 of stage joint", doing=doing)
 
 
 def test_there_is_no_standstill_while_any_rank_gets_on():

@@ -14,6 +14,7 @@ class Report:
 
     skipped: whether its values were not finite and it was undone; it then has none.
     visit_step, step: steps of the visit and of the run, this one included.
+    drawn: the samples that all ranks have drawn, in steps: `step`, and what rollbacks left behind.
     plateau: whether the visit ends here though steps are left.
     stop: whether the run stops after this step, as a rank asked for.
     """
@@ -21,6 +22,7 @@ class Report:
     visit: Visit
     visit_step: int
     step: int
+    drawn: int
     values: Mapping[str, float]
     seconds: float
     plateau: bool = False

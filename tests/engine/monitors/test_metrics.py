@@ -94,7 +94,7 @@ def test_events_go_on_in_a_new_file_after_a_full_disk(tmp_path):
 def test_an_interval_has_means_and_the_speed_over_all_ranks():
     interval, visit = Interval(batch=12), Visit(0, Stage("s", 9, 9, ()), "s")
     for step, (value, seconds) in enumerate([(1.0, 0.5), (3.0, 1.5)], 1):
-        interval.add(Report(visit, step, step, {"loss/a": value}, seconds))
+        interval.add(Report(visit, step, step, step, {"loss/a": value}, seconds))
     assert interval.take() == {"loss/a": 2.0, "images_per_second": 12.0}
 
 

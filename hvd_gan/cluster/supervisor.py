@@ -8,39 +8,37 @@ ranks understand.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import psutil
 
-from hvd_gan.cluster.hub import EXIT_FAILED
+from hvd_gan.cluster.exit_codes import EXIT_FAILED, EXIT_REFUSED, FINAL
 from hvd_gan.cluster.launcher import (
     EXIT_FILE,
     LAUNCHERS,
     STARTED,
     LaunchError,
+    die_with_parent,
     leave_exit_code,
 )
 from hvd_gan.cluster.network import check_nic, launcher_environment, with_nic
 from hvd_gan.cluster.voice import say
-from hvd_gan.witness import Witness, descendants, ranks_of
+from hvd_gan.cluster.witness import Witness, descendants, ranks_of
 
-# What ends a job for good: done, refused, stopped early, interrupted.
-FINAL = (0, 2, 75, 130)
-EXIT_REFUSED = 2
 ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
-EXIT_INTERRUPTED = 130
 # From killing the ranks to killing the launcher.
 PATIENCE_SECONDS = 10.0
-# From rank 0's failure to killing a launcher that does not end.
+# From rank 0's failure to killing a launcher that does not end, and from the end of all ranks here
+# before they had met those elsewhere.
 ABANDONED_SECONDS = 8.0
-PR_SET_PDEATHSIG = 1
+ALONE_SECONDS = 30.0
 # Says that a launcher inside this one is to be started as it is.
 SUPERVISED = "HVD_GAN_SUPERVISED"
 
@@ -72,6 +70,7 @@ class _Job:
         # Its driver waits for hosts, with no rank if need be.
         self._elastic = any(word.startswith("--host-discovery-script") for word in command)
         self.asked = False
+        self._stopped_by: int | None = None
 
     def run(self) -> int:
         """The code that rank 0 has left, if it was on this host; else the launcher's own.
@@ -85,13 +84,18 @@ class _Job:
                 SUPERVISED: "1",
             }
             self._launcher = subprocess.Popen(
-                self._command, env=environment, process_group=0, preexec_fn=_die_with_parent
+                self._command,
+                env=environment,
+                process_group=0,
+                preexec_fn=partial(die_with_parent, signal.SIGTERM),
             )
             code = self._wait(Path(note.name))
             said = Path(note.name).read_text()
         code = code if code >= 0 else 128 - code
-        testimony = self._witness.testimony()
-        if code and not said and not self.asked and testimony:
+        if self._stopped_by is not None:
+            return 128 + self._stopped_by
+        testimony = self._witness.testimony(code)
+        if not said and not self.asked and testimony:
             say(testimony)
         if said:
             code = (code or EXIT_FAILED) if said == STARTED else int(said) or code
@@ -119,22 +123,22 @@ class _Job:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return self._launcher.wait(0.1)
             said = note.read_text()
-            if not said and not self._elastic:
-                self._witness.look()
             failed_for += 0.1 * (said == str(EXIT_FAILED))
+            starting = not said and not self._elastic
+            alone_for = self._witness.look() if starting else 0.0
             # mpirun waits for a host that it cannot reach, for many minutes.
-            if max(failed_for, self._witness.seconds_alone() * (not said)) > ABANDONED_SECONDS:
+            if failed_for > ABANDONED_SECONDS or alone_for > ALONE_SECONDS:
                 self._kill()
             while self._pending:
                 number = self._pending.pop(0)
                 if not self.asked:
                     self.asked = True
-                    self._ask()
+                    self._ask(number)
                 # Launchers' and schedulers' own signals come more than once.
                 elif number == signal.SIGINT:
-                    self._stop_at_once()
+                    self._stop_at_once(number)
 
-    def _ask(self) -> None:
+    def _ask(self, number: int) -> None:
         """Lets the ranks save and stop, if they can; else ends them."""
         ranks = ranks_of(self._launcher.pid)
         listening = [pid for pid in ranks if _catches(pid, signal.SIGUSR1)]
@@ -143,14 +147,15 @@ class _Job:
             [] if ranks else [p.pid for p in descendants(self._launcher.pid) if _is_mpirun(p)]
         )
         if not listening and not forwarding:
-            self._stop_at_once()
+            self._stop_at_once(number)
             return
         for pid in listening or forwarding:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGUSR1)
         say("the ranks will stop after their step, and save; Ctrl-C again stops them at once")
 
-    def _stop_at_once(self) -> None:
+    def _stop_at_once(self, number: int) -> None:
+        self._stopped_by = number
         for pid in ranks_of(self._launcher.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -164,11 +169,6 @@ class _Job:
         for process in descendants(self._launcher.pid):
             with contextlib.suppress(psutil.Error):
                 process.kill()
-
-
-def _die_with_parent() -> None:
-    """Lets the kernel end the launcher when this process is killed."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM))
 
 
 def _is_mpirun(process: psutil.Process) -> bool:
