@@ -44,9 +44,12 @@ class Witness:
         A launcher that hands on a rank's code tells by it that a signal has ended that rank;
         horovodrun only makes 1 of it.
         """
-        if self._first_gone is None or not code:
+        # The launcher may have ended before the next look.
+        only = next(iter(self._alive.values())) if len(self._alive) == 1 else None
+        first_gone = self._first_gone or only
+        if first_gone is None or not code:
             return None
-        who = f"rank {self._first_gone} on host {socket.gethostname()}"
+        who = f"rank {first_gone} on host {socket.gethostname()}"
         if code > KILLED:
             return (
                 f"{who} died before the ranks had met: it was killed, ran out of memory or crashed"
