@@ -4,6 +4,8 @@
 # make chaos   every fault at every moment, and 30 kills at random over one run; about 15 minutes
 # make test-cluster   tests that build hosts, a Slurm and images of their own; tests/cluster/install.sh
 #                     installs what they need, as root
+# make gpu-build-check   compiles Horovod for GPUs, needing none, in an environment of its own, and
+#              checks that it loads; about 10 minutes and 7 GB
 # make clean   removes environments and caches; never what was trained
 
 ENVIRONMENT := $(shell TF='$(TF)' GPU='$(GPU)' VENV='$(VENV)' ./install.sh --where)
@@ -11,7 +13,7 @@ BIN := $(ENVIRONMENT)/bin
 # Tests start ranks, with the mpirun and the Python of the environment.
 IN_ENVIRONMENT := PATH="$(BIN):$$PATH"
 
-.PHONY: setup demo test test-cluster chaos clean
+.PHONY: setup demo test test-cluster chaos gpu-build-check clean
 
 setup:
 	@./install.sh
@@ -30,6 +32,13 @@ test-cluster: setup
 
 chaos: setup
 	$(IN_ENVIRONMENT) pytest -m chaos $(TEST_ARGS)
+
+# The cache lies in the environment, so that nothing is taken that was built before.
+GPU_CHECK := .venv-gpu-build-check
+gpu-build-check:
+	rm -rf $(GPU_CHECK)
+	GPU=1 VENV=$(GPU_CHECK) EXTRAS=test HVD_GAN_CACHE=$(CURDIR)/$(GPU_CHECK)/cache ./install.sh
+	$(GPU_CHECK)/bin/pytest tests/gpu_build.py
 
 clean:
 	rm -rf .venv .venv-* build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -8,7 +8,10 @@
 #
 # These variables change what it does:
 #   TF=2.21.0             TensorFlow's version; there is a file in constraints/ for each that works
-#   GPU=1                 takes tensorflow[and-cuda] in place of tensorflow-cpu
+#   GPU=1                 takes tensorflow[and-cuda] in place of tensorflow-cpu, and NCCL; no CUDA
+#                         need be installed, and no GPU be there
+#   HOROVOD_BUILD_CUDA_CC_LIST=80,90
+#                         the GPUs' compute capabilities; else 75,80,86,89,90, which newer ones run
 #   PYTHON=python3.12     the interpreter; else the environment's own, else the first that fits
 #   VENV=/opt/venv        the environment; else .venv beside this file, with -tf<version> or -gpu
 #   EXTRAS=test           this package's extras to install; else test,tensorboard
@@ -131,6 +134,29 @@ choose_mpi() {
     fi
 }
 
+# Sets nvcc, the compiler's path, empty if it is to come from PyPI, nvcc_version, and kind, a name
+# for file names. A compiler of another CUDA than TensorFlow's is passed over: what it makes may
+# need a newer driver.
+choose_cuda() {
+    local cuda
+    capabilities=${HOROVOD_BUILD_CUDA_CC_LIST:-75,80,86,89,90}
+    [[ $capabilities =~ ^[0-9]+(,[0-9]+)*$ ]] ||
+        die "HOROVOD_BUILD_CUDA_CC_LIST=$capabilities is not a list of compute capabilities, such as 80,90"
+    cuda=$(sed -n 's/^nvidia-cuda-runtime-cu[0-9]*==\([0-9]*\.[0-9]*\).*/\1/p' "$constraints")
+    if nvcc=$(type -P nvcc); then
+        nvcc_version=$("$nvcc" --version | sed -n 's/.* release \([0-9.]*\),.*/\1/p')
+        nvcc_title="$nvcc, of CUDA $nvcc_version"
+    fi
+    if [[ -z $nvcc || ${nvcc_version%.*} != "${cuda%.*}" ]]; then
+        nvcc=
+        nvcc_version=$(sed -n 's/^nvidia-cuda-nvcc==\([0-9]*\.[0-9]*\).*/\1/p' "$here/constraints/nvcc.txt")
+        nvcc_title="nvcc $nvcc_version from PyPI"
+        [[ ${nvcc_version%.*} == "${cuda%.*}" ]] ||
+            driver_note="Horovod was built by $nvcc_title, so the GPUs need NVIDIA's driver 580 or newer. For an older one, put nvcc of CUDA ${cuda%.*} on the PATH and run this again"
+    fi
+    kind=gpu-cuda$cuda-nvcc$nvcc_version-cc$capabilities
+}
+
 system_mpi() {
     [[ $mpi_bin != "$VENV/bin" ]]
 }
@@ -214,6 +240,16 @@ build_wheels() { # FOLDER
 
     # It wants headers that TensorFlow no longer ships, for XLA collectives, which we do not use.
     edit horovod/tensorflow/CMakeLists.txt '/xla_mpi_ops.cc/d'
+    # On GPUs it calls a function that TensorFlow no longer has; this is what it did.
+    edit horovod/tensorflow/mpi_ops.cc '/stream_executor\/stream.h"/,/^#endif/ { /^#endif/ a\
+#if TENSORFLOW_VERSION >= 2016000000\
+namespace stream_executor::gpu {\
+GpuStreamHandle AsGpuStreamValue(Stream* stream) {\
+  return static_cast<GpuStreamHandle>(stream->platform_specific_handle().stream);\
+}\
+} // namespace stream_executor::gpu\
+#endif
+}'
     # Open MPI 5 takes no long options with one dash; 4 takes both.
     edit horovod/runner/mpi_run.py \
         "s/'-bind-to none', '-map-by slot'/'--bind-to none', '--map-by slot'/"
@@ -241,6 +277,32 @@ build_wheels() { # FOLDER
         --no-deps --no-cache-dir --no-build-isolation --no-binary mpi4py -w .. mpi4py
 }
 
+# Like build_wheels, with NCCL for tensors on GPUs. The NCCL is that of TensorFlow's wheels; CUDA's
+# runtime is linked into Horovod, so nothing else of nvcc's is needed where it runs.
+build_gpu_wheels() { # FOLDER
+    local nccl cuda
+    nccl=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/nvidia/nccl
+    # Wheels hold no links by the names that linkers look for.
+    mkdir "$1/nccl"
+    ln -s "$nccl/lib/libnccl.so.2" "$1/nccl/libnccl.so"
+    if [[ -z $nvcc ]]; then
+        pip install --target "$1/cuda" --no-deps --no-cache-dir -r "$here/constraints/nvcc.txt"
+        cuda=$(echo "$1"/cuda/nvidia/*)
+        ln -s lib "$cuda/lib64"
+        ln -s "$(basename "$cuda"/lib/libcudart.so.*)" "$cuda/lib/libcudart.so"
+        nvcc=$cuda/bin/nvcc
+    fi
+
+    unset HOROVOD_CUDA_HOME HOROVOD_NCCL_HOME
+    export CUDACXX=$nvcc PATH=${nvcc%/*}:$PATH HOROVOD_BUILD_CUDA_CC_LIST=$capabilities
+    export HOROVOD_GPU_OPERATIONS=NCCL HOROVOD_NCCL_LINK=SHARED
+    export HOROVOD_NCCL_INCLUDE=$nccl/include HOROVOD_NCCL_LIB=$1/nccl
+    # Where the library finds libnccl.so.2: in the environment that the wheel is installed in.
+    # shellcheck disable=SC2016
+    export LDFLAGS='-Wl,-rpath,$ORIGIN/../../nvidia/nccl/lib'
+    build_wheels "$1"
+}
+
 # One for each core, if there are 1.5 GB for each.
 jobs_at_once() {
     local cores kilobytes limit=max jobs
@@ -257,16 +319,17 @@ jobs_at_once() {
 # pip's own cache does not know which TensorFlow and which MPI a wheel was built against, so those
 # built here are kept in a folder whose name says that.
 install_wheels() {
-    local scratch keep what="Horovod $HOROVOD" minutes=3
+    local scratch keep what="Horovod $HOROVOD" minutes=3 build=build_wheels
     ! system_mpi || { what+=" and mpi4py" && minutes=6; }
     if [[ -d $wheels ]]; then
         step "Installing $what, built before"
     else
-        step "Building $what for TensorFlow $TF (about $minutes minutes)"
+        [[ -z ${GPU:-} ]] || build=build_gpu_wheels
+        step "Building $what for TensorFlow $TF${nvcc_title:+ with $nvcc_title} (about $minutes minutes)"
         scratch=$(mktemp -d)
         # shellcheck disable=SC2064
         trap "rm -rf '$scratch'" EXIT
-        quietly "building $what" build_wheels "$scratch"
+        quietly "building $what" "$build" "$scratch"
         # Renamed when whole, so that nobody ever finds half a wheel.
         { mkdir -p "$cache" && keep=$(mktemp -d "$cache/.new.XXXXXX"); } ||
             die "cannot write $cache; set HVD_GAN_CACHE to a folder that you may write"
@@ -300,9 +363,10 @@ PYTHON
     chmod 755 "$VENV/bin/$1"
 }
 
-# Fails unless Horovod loads, with MPI and Gloo, and mpi4py uses the same MPI library.
+# Fails unless Horovod loads, with MPI, Gloo and NCCL for GPUs, and mpi4py uses the same MPI library.
 check_environment() {
     env -u PYTHONPATH -u PYTHONHOME TF_CPP_MIN_LOG_LEVEL=2 "$VENV/bin/python" - <<'PYTHON'
+import os
 import re
 import sys
 
@@ -315,6 +379,8 @@ from mpi4py import MPI
 print(MPI.Get_library_version())
 if not (hvd.mpi_built() and hvd.gloo_built()):
     sys.exit("Horovod was built without MPI or without Gloo")
+if os.environ.get("GPU") and not hvd.nccl_built():
+    sys.exit("Horovod was built without NCCL")
 with open("/proc/self/maps") as maps:
     libraries = sorted(set(re.findall(r"/\S*/libmpi(?:ch)?\.so\S*", maps.read())))
 if len(libraries) != 1:
@@ -325,6 +391,7 @@ PYTHON
 main() {
     local tensorflow constraints python version mpi mpi_title mpi_bin cache wheels log stamp
     local made_for filled_by
+    local kind=cpu capabilities nvcc nvcc_version nvcc_title='' driver_note=''
 
     TF=${TF:-$DEFAULT_TF}
     [[ ${GPU:-} != 0 ]] || GPU=
@@ -349,8 +416,9 @@ main() {
 
     choose_python
     choose_mpi
+    [[ -z ${GPU:-} ]] || choose_cuda
     made_for="$VENV, Python $version, $tensorflow $TF, $mpi"
-    filled_by="$here, extras $EXTRAS, $(cat "$here/install.sh" "$constraints" "$here/setup.py" | sha256sum)"
+    filled_by="$here, ${GPU:+$kind, }extras $EXTRAS, $(cat "$here/install.sh" "$constraints" "$here/setup.py" | sha256sum)"
 
     if ! stamp_is "$made_for" "$filled_by"; then
         # One at a time; the second then finds the work done.
@@ -364,9 +432,9 @@ main() {
         cache=${HVD_GAN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hvd_gan}
         # The recipe's own text is part of the name, and so is the C library: a home may be shared
         # between machines.
-        wheels=$cache/horovod-$HOROVOD-tf$TF-${GPU:+gpu}$([[ -n ${GPU:-} ]] || echo cpu)
-        wheels+=-python${version%.*}-$mpi-$(uname -m)-$(getconf GNU_LIBC_VERSION | tr -d ' ')
-        wheels+=-$(declare -f build_wheels | cksum | cut -d' ' -f1)
+        wheels=$cache/horovod-$HOROVOD-tf$TF-$kind-python${version%.*}-$mpi
+        wheels+=-$(uname -m)-$(getconf GNU_LIBC_VERSION | tr -d ' ')
+        wheels+=-$(declare -f build_wheels ${GPU:+build_gpu_wheels} | cksum | cut -d' ' -f1)
 
         check_tools
         if stamp_is "$made_for"; then
@@ -383,6 +451,7 @@ main() {
         step "Checking that they work together"
         quietly "loading Horovod (to build it anew, remove $wheels)" check_environment
         printf '%s\n' "$made_for" "$filled_by" >"$stamp"
+        [[ -z $driver_note ]] || echo "Note: $driver_note"
     fi
     echo "Ready: $VENV (Python $version, TensorFlow $TF, Horovod $HOROVOD, $mpi_title)"
 }

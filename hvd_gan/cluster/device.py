@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvd_gan.cluster.launcher import LaunchError
-
 
 @dataclass(frozen=True)
 class Device:
@@ -22,24 +20,6 @@ class Device:
         if self.gpu is not None:
             return f"GPU {self.gpu}"
         return f"CPU, {self.threads} thread" + ("s" if self.threads > 1 else "")
-
-
-def choose_gpu(local_rank: int, visible: int) -> int | None:
-    """The GPU of a rank: None without GPUs, the only one if one is visible, else by local rank.
-
-    One visible device means that the launcher has bound it to this task (Slurm does).
-    Raises LaunchError if there are fewer GPUs than ranks on this host.
-    """
-    if visible == 0:
-        return None
-    if visible == 1:
-        return 0
-    if local_rank >= visible:
-        raise LaunchError(
-            f"local rank {local_rank} has no GPU: {visible} are visible on this host; start at "
-            f"most {visible} ranks here, or set CUDA_VISIBLE_DEVICES"
-        )
-    return local_rank
 
 
 def usable_cores() -> frozenset[int]:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from hvd_gan.cluster.carrier import Carrier, HorovodCarrier, MpiCarrier
-from hvd_gan.cluster.device import Device, choose_gpu, quota, share_of_cores, usable_cores
+from hvd_gan.cluster.device import Device, quota, share_of_cores, usable_cores
+from hvd_gan.cluster.gpus import assign, look, unused
 from hvd_gan.cluster.hub import Hub
 from hvd_gan.cluster.launcher import check_not_alone, stated_size
 from hvd_gan.cluster.lifeline import Lifeline
@@ -27,7 +28,10 @@ class AgreedError(Exception):
 
 @dataclass(frozen=True)
 class World:
-    """One rank's view of the job. Made once, by `start`; nobody else calls `hvd.init`."""
+    """One rank's view of the job. Made once, by `start`; nobody else calls `hvd.init`.
+
+    `refusal` says why this job cannot be trained as it was launched; it is the same on all ranks.
+    """
 
     rank: int
     size: int
@@ -37,6 +41,7 @@ class World:
     members: tuple[str, ...]
     carrier: Carrier
     lifeline: Lifeline
+    refusal: str | None = None
 
     @property
     def is_root(self) -> bool:
@@ -101,8 +106,8 @@ def start(stall_timeout: float, elastic: bool = False) -> World:
     stall_timeout: seconds without any rank's progress after which the job is ended.
     elastic: Horovod's driver says who belongs to the job. Called again, when a rank was lost or has
         come, it starts Horovod anew; no rank then depends on the life of another.
-    Raises LaunchError if the launcher and Horovod disagree, or a GPU, the network interface or the
-    host's own name is missing.
+    Raises LaunchError if the launcher and Horovod disagree, or the network interface or the host's
+    own name is missing.
     """
     import tensorflow as tf
 
@@ -133,16 +138,22 @@ def start(stall_timeout: float, elastic: bool = False) -> World:
     carrier: Carrier = MpiCarrier() if hvd.mpi_enabled() else HorovodCarrier()
     host, cores = socket.gethostname(), usable_cores()
     # Every rank reaches this gather: nothing above it depends on the rank.
-    members = carrier.gather((host, cores))
-    neighbours = [theirs for name, theirs in members if name == host]
-    device = Device(choose_gpu(hvd.local_rank(), gpus), share_of_cores(cores, neighbours, quota()))
-    hosts = tuple(name for name, _ in members)
+    members = carrier.gather((cores, look(host, gpus)))
+    sights = [sight for _, sight in members]
+    hosts = tuple(sight.host for sight in sights)
+    numbers, refusal = _attempt(lambda: assign(sights))
+    neighbours = [theirs for theirs, sight in members if sight.host == host]
+    gpu = numbers[hvd.rank()] if numbers else None
+    device = Device(gpu, share_of_cores(cores, neighbours, quota()))
+    for sentence in unused(sights, tf.test.is_built_with_cuda()) if hvd.rank() == 0 else ():
+        say(f"warning: {sentence}")
     lifeline = (
         Lifeline(hvd.rank(), hosts[0], stall_timeout, None, None)
         if elastic
         else _tie(carrier, hvd.rank(), hosts, stall_timeout)
     )
-    return World(hvd.rank(), hvd.size(), hvd.local_rank(), host, device, hosts, carrier, lifeline)
+    place = (hvd.rank(), hvd.size(), hvd.local_rank(), host)
+    return World(*place, device, hosts, carrier, lifeline, refusal)
 
 
 def _tie(carrier: Carrier, rank: int, hosts: Sequence[str], stall_timeout: float) -> Lifeline:
