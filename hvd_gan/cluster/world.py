@@ -111,21 +111,8 @@ def start(stall_timeout: float, elastic: bool = False) -> World:
     """
     import tensorflow as tf
 
-    check_nic()
     gpus = len(tf.config.list_physical_devices("GPU"))
-    if not gpus:
-        # With as many ranks as cores, busy waiting in MPI takes the cores from the compute.
-        os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
-    if not elastic:
-        # Until all ranks have come; afterwards Gloo only waits for ranks that are gone.
-        os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(math.ceil(stall_timeout)))
-    if stated_size() == (1, ""):
-        # No launcher: Gloo needs no MPI daemon to be alone.
-        os.environ.setdefault("HOROVOD_CONTROLLER", "gloo")
-        os.environ.setdefault("HOROVOD_CPU_OPERATIONS", "gloo")
-
-    if os.environ.get("HOROVOD_CONTROLLER") == "gloo":
-        check_own_name()
+    _set_environment(gpus, stall_timeout, elastic)
 
     import horovod.tensorflow as hvd
 
@@ -154,6 +141,23 @@ def start(stall_timeout: float, elastic: bool = False) -> World:
     )
     place = (hvd.rank(), hvd.size(), hvd.local_rank(), host)
     return World(*place, device, hosts, carrier, lifeline, refusal)
+
+
+def _set_environment(gpus: int, stall_timeout: float, elastic: bool) -> None:
+    """What Horovod and MPI read when they start; what a user has set stays."""
+    check_nic()
+    if not gpus:
+        # With as many ranks as cores, busy waiting in MPI takes the cores from the compute.
+        os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    if not elastic:
+        # Until all ranks have come; afterwards Gloo only waits for ranks that are gone.
+        os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(math.ceil(stall_timeout)))
+    if stated_size() == (1, ""):
+        # No launcher: Gloo needs no MPI daemon to be alone.
+        os.environ.setdefault("HOROVOD_CONTROLLER", "gloo")
+        os.environ.setdefault("HOROVOD_CPU_OPERATIONS", "gloo")
+    if os.environ.get("HOROVOD_CONTROLLER") == "gloo":
+        check_own_name()
 
 
 def _tie(carrier: Carrier, rank: int, hosts: Sequence[str], stall_timeout: float) -> Lifeline:
