@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from pathlib import Path
 
@@ -17,13 +19,21 @@ PLAIN_WIDTH = 78
 TAGGED_WIDTH = 64
 
 
+class _Console(Console):
+    """Goes quiet when whoever read it has left (`| head`); rich's own would end the process."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 class Screen:
     """A console for rank 0, and a log file with a time on each line once it is opened."""
 
     def __init__(self, speaks: bool) -> None:
         self.terminal = speaks and shows_on_terminal()
         width = None if self.terminal else PLAIN_WIDTH
-        self.console = Console(
+        self.console = _Console(
             quiet=not speaks,
             highlight=False,
             force_terminal=self.terminal,

@@ -14,6 +14,7 @@ from hvd_gan import head
 from hvd_gan.cluster.exit_codes import EXIT_STOPPED
 from hvd_gan.cluster.world import World
 from hvd_gan.config import Settings
+from hvd_gan.config_base import ConfigError
 from hvd_gan.config_files import Layer, load
 from hvd_gan.data import begun
 from hvd_gan.data.opening import open_data
@@ -75,7 +76,9 @@ def _train(job: Job, request: Request, committed: Committed | None) -> int:
         program = world.on_all(
             lambda: job.layer.locating(
                 lambda: make_program(model.build, feed, model_settings, job.settings)
-            )
+            ),
+            # What else a model's code may raise is no mistake in the request: it has a traceback.
+            mistakes=(ConfigError,),
         )
         checkpoints = Checkpoints(job.folder.checkpoints, program, job.settings.checkpoints.keep)
         check_same_graph(program, world)

@@ -96,7 +96,7 @@ class Hub:
                 await self._hear(rank, decode(line))
         except ConnectionResetError:
             pass
-        except (OSError, ValueError) as error:
+        except Exception as error:
             end = f"cannot be reached any more: its host or the network is down ({error})"
         if self._writers.get(rank) is writer:
             del self._writers[rank]
@@ -174,7 +174,11 @@ class Hub:
         if self.folder is None:
             return
         words = self._last_words[rank].rstrip()
-        with contextlib.suppress(OSError):
+        text = f"{self._verdict}\n{self._roll.name(rank)}:\n{words}\n\n"
+        try:
             self.folder.mkdir(exist_ok=True)
             with (self.folder / f"rank-{rank}.txt").open("a", encoding="utf-8") as file:
-                file.write(f"{self._verdict}\n{self._roll.name(rank)}:\n{words}\n\n")
+                file.write(text)
+        except OSError:
+            with contextlib.suppress(OSError, ValueError):
+                print(text, end="", file=sys.stderr, flush=True)

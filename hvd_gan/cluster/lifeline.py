@@ -22,6 +22,7 @@ from hvd_gan.cluster.voice import say_last
 from hvd_gan.cluster.wire import LONGEST_LINE, Wire
 
 # From a report to the verdict: the hub may wait for a better cause, and for a file of rank 0.
+TURN_SECONDS = 0.3
 VERDICT_SECONDS = ECHO_SECONDS + 10
 
 
@@ -114,9 +115,10 @@ class Lifeline:
             # Our own patience, not the kernel's, has an end without a number.
             if isinstance(error, TimeoutError) and error.errno is None:
                 end = "is silent: it was stopped, or its host is overloaded"
-        # Rank 0 cannot tell any more. Rank 1 speaks for all, once.
-        if self._rank == 1:
-            say_last(f"rank 0 on host {self._root_host} {end}")
+        # Rank 0 cannot tell any more. Rank 1 speaks for all, or, if it is lost too, the next one:
+        # when one has spoken and ended, the launcher ends the others.
+        threading.Event().wait(min(TURN_SECONDS * max(self._rank - 1, 0), 10 * TURN_SECONDS))
+        say_last(f"rank 0 on host {self._root_host} {end}")
         os._exit(EXIT_FAILED)
 
     def _obey(self) -> None:

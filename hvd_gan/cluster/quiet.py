@@ -1,9 +1,21 @@
-"""Keeps TensorFlow's start-up chatter off the screen."""
+"""The standard streams: TensorFlow's start-up chatter kept off them, and closed ones opened."""
 
 from __future__ import annotations
 
 import importlib
 import os
+import sys
+
+
+def open_closed_streams() -> None:
+    """Gives this process a stdin, stdout and stderr that lead nowhere, where it has none: `>&-`."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
 
 
 def import_tensorflow(verbose: bool) -> None:

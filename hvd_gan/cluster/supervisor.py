@@ -19,7 +19,13 @@ from pathlib import Path
 
 import psutil
 
-from hvd_gan.cluster.exit_codes import EXIT_FAILED, EXIT_REFUSED, FINAL
+from hvd_gan.cluster.exit_codes import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_REFUSED,
+    EXIT_STOPPED,
+    FINAL,
+)
 from hvd_gan.cluster.launcher import (
     EXIT_FILE,
     LAUNCHERS,
@@ -68,9 +74,11 @@ class _Job:
         self._command = with_nic(command, os.environ)
         self._pending: list[int] = []
         # Its driver waits for hosts, with no rank if need be.
+        self._trains = any("hvd_gan.train" in word or word == "train" for word in command)
         self._elastic = any(word.startswith("--host-discovery-script") for word in command)
         self.asked = False
-        self._stopped_by: int | None = None
+        self._stopped: tuple[int, str] | None = None
+        self._processes: list[psutil.Process] = []
 
     def run(self) -> int:
         """The code that rank 0 has left, if it was on this host; else the launcher's own.
@@ -91,12 +99,19 @@ class _Job:
             )
             code = self._wait(Path(note.name))
             said = Path(note.name).read_text()
+        if self._stopped is not None:
+            code, why = self._stopped
+            say(why)
+            return code
+        if code < 0:
+            self._end_orphans()
+            say(f"the launcher was ended by signal {-code}; the same command goes on")
         code = code if code >= 0 else 128 - code
-        if self._stopped_by is not None:
-            return 128 + self._stopped_by
         testimony = self._witness.testimony(code)
         if not said and not self.asked and testimony:
             say(testimony)
+        if not said and self._elastic and code:
+            say("the job has ended with too few hosts left; the same command goes on")
         if said:
             code = (code or EXIT_FAILED) if said == STARTED else int(said) or code
             # For a supervisor around this one: a job script.
@@ -118,12 +133,16 @@ class _Job:
     def _wait(self, note: Path) -> int:
         """The launcher's code; what signals ask for is done here, outside of their handlers."""
         self._witness = Witness(self._launcher.pid)
+        self._count = 0
         failed_for = 0.0
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return self._launcher.wait(0.1)
             said = note.read_text()
             failed_for += 0.1 * (said == str(EXIT_FAILED))
+            self._count += 1
+            if self._count % 20 == 0:
+                self._processes = descendants(self._launcher.pid)
             starting = not said and not self._elastic
             alone_for = self._witness.look() if starting else 0.0
             # mpirun waits for a host that it cannot reach, for many minutes.
@@ -136,7 +155,8 @@ class _Job:
                     self._ask(number)
                 # Launchers' and schedulers' own signals come more than once.
                 elif number == signal.SIGINT:
-                    self._stop_at_once(number)
+                    self._stop_at_once()
+                    self._stopped = EXIT_INTERRUPTED, "stopped at once; the last checkpoint stands"
 
     def _ask(self, number: int) -> None:
         """Lets the ranks save and stop, if they can; else ends them."""
@@ -147,15 +167,18 @@ class _Job:
             [] if ranks else [p.pid for p in descendants(self._launcher.pid) if _is_mpirun(p)]
         )
         if not listening and not forwarding:
-            self._stop_at_once(number)
+            self._stop_at_once()
+            self._stopped = 128 + number, "stopped"
+            if self._trains:
+                self._stopped = EXIT_STOPPED, "stopped before the start; the same command goes on"
             return
         for pid in listening or forwarding:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGUSR1)
         say("the ranks will stop after their step, and save; Ctrl-C again stops them at once")
 
-    def _stop_at_once(self, number: int) -> None:
-        self._stopped_by = number
+    def _stop_at_once(self) -> None:
+        self._processes = descendants(self._launcher.pid)
         for pid in ranks_of(self._launcher.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -164,6 +187,15 @@ class _Job:
         while self._launcher.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
         self._kill()
+        self._end_orphans()
+
+    def _end_orphans(self) -> None:
+        """Waits for what the launcher has left behind: its ranks save, or fall over it."""
+        others = [each for each in self._processes if each.pid != self._launcher.pid]
+        _, alive = psutil.wait_procs(others, timeout=PATIENCE_SECONDS)
+        for process in alive:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
 
     def _kill(self) -> None:
         for process in descendants(self._launcher.pid):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import re
 import threading
 import traceback
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from hvd_gan.cluster.launcher import (
     leave_start,
     stated_rank,
 )
-from hvd_gan.cluster.quiet import import_tensorflow
+from hvd_gan.cluster.quiet import import_tensorflow, open_closed_streams
 from hvd_gan.cluster.voice import say_in_the_end, say_last
 from hvd_gan.cluster.world import AgreedError, World, start
 
@@ -31,6 +32,8 @@ CURE = "if it only needs longer, raise --stall-timeout"
 WAITING_SECONDS = 3.0
 # From the end of the job to the end of the process.
 EXIT_SECONDS = 60.0
+# Of an error on one line; the traceback has the rest.
+LONGEST = 300
 # How often an elastic job may begin anew without having come any further.
 FRUITLESS = 5
 
@@ -47,6 +50,7 @@ def run(
     world: World | None = None
     end_with_the_connection()
     # A crash in native code then says in which Python function it came.
+    open_closed_streams()
     faulthandler.enable()
     starting = _end_later(stall_timeout, "has not started")
     try:
@@ -79,6 +83,8 @@ def run_elastic(
     An error of this rank's own ends this rank; the driver then goes on without its host.
     """
     world: World | None = None
+    open_closed_streams()
+    faulthandler.enable()
     try:
         import_tensorflow(verbose)
         from hvd_gan.cluster.elastic import Committed, hosts_heard, is_lost_rank
@@ -143,7 +149,12 @@ def _what(error: BaseException) -> str:
         return "interrupted"
     if isinstance(error, SystemExit):
         return f"the program left by sys.exit({error.code!r}) in mid-run"
-    return f"{type(error).__name__}: {text or 'no message'}"
+    what = f"{type(error).__name__}: {text or 'no message'}"
+    if type(error).__module__.startswith("tensorflow"):
+        # The exception of a Python function in the graph stands deep in TensorFlow's text.
+        inner = re.findall(r"^\s*([\w.]*(?:Error|Exception|Exit): .+)$", str(error), re.MULTILINE)
+        what = inner[-1] if inner else what
+    return what if len(what) <= LONGEST else f"{what[:LONGEST]} ..."
 
 
 def _is_echo(error: BaseException) -> bool:

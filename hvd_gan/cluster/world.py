@@ -87,12 +87,16 @@ class World:
             raise AgreedError(error)
         return cast(Result, result)
 
-    def on_all(self, function: Callable[[], Result]) -> Result:
+    def on_all(
+        self,
+        function: Callable[[], Result],
+        mistakes: tuple[type[Exception], ...] = (ValueError, OSError),
+    ) -> Result:
         """Each rank's own result, if all succeed; else an AgreedError with the first failure.
 
-        Only ValueError and OSError are gathered; anything else ends the job.
+        Only `mistakes` are gathered; anything else ends the job, with its traceback.
         """
-        result, error = _attempt(function)
+        result, error = _attempt(function, mistakes)
         errors = [f"{error} ({self})" if error and self.size > 1 else error]
         failed = [error for [error] in self.gather(errors) if error is not None]
         if failed:
@@ -182,8 +186,11 @@ def _tie(carrier: Carrier, rank: int, hosts: Sequence[str], stall_timeout: float
     return Lifeline(rank, hosts[0], stall_timeout, wire, hub)
 
 
-def _attempt(function: Callable[[], Result]) -> tuple[Result | None, str | None]:
+def _attempt(
+    function: Callable[[], Result],
+    mistakes: tuple[type[Exception], ...] = (ValueError, OSError),
+) -> tuple[Result | None, str | None]:
     try:
         return function(), None
-    except (ValueError, OSError) as error:
+    except mistakes as error:
         return None, str(error)
