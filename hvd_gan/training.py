@@ -55,6 +55,7 @@ def run_training(request: Request, world: World, committed: Committed | None = N
     Raises AgreedError for a mistake in the request, on all ranks.
     """
     request.stop.has_started = True
+    world.check_launch()
     with contextlib.closing(RunLock()) as lock:
         return _train(_prepare(request, world, lock, committed), request, committed)
 

@@ -111,8 +111,6 @@ def run_elastic(
 
 def _agreed(job: Callable[[World], int], world: World) -> int:
     try:
-        if world.refusal:
-            raise AgreedError(world.refusal)
         return job(world)
     except AgreedError as error:
         if world.is_root:

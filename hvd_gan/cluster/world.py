@@ -51,6 +51,11 @@ class World:
     def __str__(self) -> str:
         return f"rank {self.rank} of {self.size} on host {self.host}"
 
+    def check_launch(self) -> None:
+        """Raises AgreedError if the job cannot be trained as it was launched."""
+        if self.refusal:
+            raise AgreedError(self.refusal)
+
     def broadcast(self, value: Any) -> Any:
         """Rank 0's value. A collective: every rank calls it."""
         received = self.carrier.broadcast(value)

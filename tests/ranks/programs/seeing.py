@@ -17,6 +17,7 @@ def look(host: str, seen: int) -> Sight:
 
 
 def job(world) -> int:
+    world.check_launch()
     for rank, device in enumerate(world.gather(str(world.device))):
         if world.is_root:
             print(f"rank {rank}: {device}")
