@@ -86,6 +86,9 @@ def _is(victim: str, process: psutil.Process) -> bool:
         return False
     if victim == "launcher":
         return Path(words[0]).name in ("prterun", "mpiexec") or "horovod.runner.launch" in words
+    if words[1:3] != ["-m", "hvd_gan.train"]:
+        # Not a rank, but something that it has started, and that has its number.
+        return False
     rank = environ.get("OMPI_COMM_WORLD_RANK") or environ.get("HOROVOD_RANK")
     return rank is not None and victim in (f"rank {rank}", "all ranks")
 
