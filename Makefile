@@ -1,7 +1,7 @@
 # make setup   the environment, by install.sh, whose first lines name the variables it takes
 # make demo    a short run on two ranks; DEMO_ARGS="..." is appended
-# make test    linters, types and tests; TEST_ARGS="..." goes to pytest
-# make chaos   every fault at every moment, and 30 kills at random over one run; about 15 minutes
+# make test    linters, types and all quick tests; TEST_ARGS="..." goes to pytest
+# make chaos   the slow tests: every fault at every moment, 30 kills at random over one run
 # make test-cluster   tests that build hosts, a Slurm and images of their own; tests/cluster/install.sh
 #                     installs what they need, as root
 # make gpu-build-check   compiles Horovod for GPUs, needing none, in an environment of its own, and
@@ -25,13 +25,13 @@ test: setup
 	$(IN_ENVIRONMENT) ruff check .
 	$(IN_ENVIRONMENT) ruff format --check .
 	$(IN_ENVIRONMENT) mypy hvd_gan
-	$(IN_ENVIRONMENT) pytest -m "not cluster and not chaos" $(TEST_ARGS)
+	$(IN_ENVIRONMENT) pytest -m "not (slow or chaos or cluster)" $(TEST_ARGS)
 
 test-cluster: setup
 	$(IN_ENVIRONMENT) pytest -m cluster $(TEST_ARGS)
 
 chaos: setup
-	$(IN_ENVIRONMENT) pytest -m chaos $(TEST_ARGS)
+	$(IN_ENVIRONMENT) pytest -m "chaos or (slow and not cluster)" $(TEST_ARGS)
 
 # The cache lies in the environment, so that nothing is taken that was built before.
 GPU_CHECK := .venv-gpu-build-check

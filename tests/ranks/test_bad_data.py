@@ -96,6 +96,7 @@ def test_files_that_vanish_or_shrink_in_mid_run_are_skipped_and_resuming_goes_on
     assert "of the 20 images that the run began with, gone: 1, of" in done.last_line, done.output
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, to mount")
 def test_a_disk_that_goes_away_in_mid_run_ends_it_with_one_line(tmp_path):
     disk, run = tmp_path / "disk", tmp_path / "run"
@@ -142,6 +143,7 @@ def trained_in_trouble(trouble, run, code=0):
     return run if code == 0 else done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["slow", "away"])
 def test_storage_in_trouble_for_a_while_on_one_rank_changes_no_bit(untroubled, trouble, tmp_path):
     run = trained_in_trouble(trouble, tmp_path / "run")
@@ -191,6 +193,7 @@ def test_fewer_images_than_ranks_or_than_a_batch_are_trained_on(count, held_out,
         assert len(json.loads((run / "evaluation.json").read_text())) == 3
 
 
+@pytest.mark.slow
 def test_held_out_images_that_cannot_be_read_are_refused_before_training(tmp_path):
     folder = pictures(tmp_path / "images", 20)
     settings = ("data.held_out=0.3", COLOR)
@@ -215,6 +218,7 @@ def test_held_out_images_that_are_skipped_are_told(tmp_path):
     assert "skipped an unreadable image" in done.output
 
 
+@pytest.mark.slow
 def test_a_run_is_the_same_on_one_rank_and_on_two_where_files_are_bad(animals, tmp_path):
     folder, _ = animals
     settings = ("--data", str(folder), *SIZES, "data.max_unreadable=0.5")

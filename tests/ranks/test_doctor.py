@@ -70,6 +70,7 @@ def test_a_rank_with_other_code_is_named_with_the_file(tmp_path):
     assert f"{tmp_path}/hvd_gan has another models/losses.py" in code["detail"]
 
 
+@pytest.mark.slow
 def test_a_rank_that_cannot_start_says_why_itself(tmp_path):
     shims = broken_horovod(tmp_path / "shims")
     done = on_two_paths(str(ROOT), f"{shims}:{ROOT}")
@@ -81,6 +82,7 @@ def test_a_rank_that_cannot_start_says_why_itself(tmp_path):
     assert "Traceback" not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_rank_that_dies_while_the_ranks_start_is_named(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(DYING)
     done = on_two_paths(str(ROOT), f"{tmp_path}:{ROOT}")

@@ -158,6 +158,7 @@ def test_a_run_rolls_back_and_goes_on_with_other_samples(rolled_back):
     assert_close(weights(run), train_towers(2, adam, longer, DATA, batch=12, skipped=[3, 4, 5]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [2, 4])
 def test_resuming_after_or_before_a_rollback_is_exact(rolled_back, step, tmp_path):
     whole, _ = rolled_back
@@ -182,6 +183,7 @@ def test_before_the_first_checkpoint_a_run_rolls_back_to_its_beginning(tmp_path)
     assert int(values(tmp_path / "run")["hvd_gan/steps"]) == 12
 
 
+@pytest.mark.slow
 def test_rollbacks_that_lead_nowhere_stop_all_ranks(tmp_path):
     settings = ("numerics={not_finite: rollback, at_most: 2}",)
     done = train("mpirun", 2, tmp_path / "run", *poison(1, 13, 25), *settings)
@@ -189,6 +191,7 @@ def test_rollbacks_that_lead_nowhere_stop_all_ranks(tmp_path):
     assert "2 rollbacks have not led past step 1" in done.last_line, done.output
 
 
+@pytest.mark.slow
 def test_a_policy_may_change_on_resuming_and_a_loss_scale_may_not(tmp_path):
     run = tmp_path / "run"
     assert train("mpirun", 2, run, *poison(41), *EVERY).code == 2

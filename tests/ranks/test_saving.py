@@ -81,6 +81,7 @@ def test_a_disk_that_fills_up_stops_the_job_and_the_last_checkpoint_is_intact(wh
         assert_goes_on_exactly(disk / "run", whole, after=5)
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_too_small_is_cured_as_the_message_says(tmp_path, capsys):
     with small_disk(tmp_path / "disk", "600k") as disk:
         done = train("mpirun", 2, disk / "run", *OFTEN)
@@ -114,6 +115,7 @@ def test_a_job_that_keeps_going_does_not_pass_for_done_without_its_last_checkpoi
         assert "the last good checkpoint, of step 9, stands intact" in done.last_line
 
 
+@pytest.mark.slow
 def test_pictures_and_evaluations_follow_the_same_policy(tmp_path):
     small = ("model.settings={width: 0.1}", "evaluation={samples: 4, every: 1}", "batch=4")
     short = ("stages.completion.steps=4", "stages.discriminator.steps=2", "stages.joint.steps=2")
@@ -151,6 +153,7 @@ def test_a_disk_that_turns_read_only_stops_the_job(whole, tmp_path):
         assert_goes_on_exactly(disk / "run", whole, after=5)
 
 
+@pytest.mark.slow
 def test_a_job_that_keeps_going_outlives_a_while_of_read_only(whole, tmp_path):
     with small_disk(tmp_path / "disk", "4m") as disk:
         done = disturbed("readonly@4,writable@7", disk / "run", KEEP_GOING)
@@ -219,6 +222,7 @@ def test_where_no_checkpoint_is_good_the_job_stops_and_touches_nothing_else(whol
     assert ((run / "metrics.jsonl").read_bytes(), (run / "settings.yaml").read_bytes()) == before
 
 
+@pytest.mark.slow
 def test_weights_are_not_taken_from_a_damaged_checkpoint(whole, tmp_path):
     source = copy(whole, tmp_path)
     flip_a_bit(source / "checkpoints" / "step-00000012")
@@ -302,6 +306,7 @@ def test_only_rank_0_needs_to_see_the_run_folder(whole, tmp_path):
     assert_same(run, whole)
 
 
+@pytest.mark.slow
 def test_nobody_else_may_write_into_a_run(tmp_path):
     before = os.umask(0)
     try:
