@@ -32,7 +32,7 @@ CURE = "if it only needs longer, raise --stall-timeout"
 WAITING_SECONDS = 3.0
 # From the end of the job to the end of the process.
 EXIT_SECONDS = 60.0
-# Of an error on one line; the traceback has the rest.
+# Of TensorFlow's errors on one line; the traceback has the rest.
 LONGEST = 300
 # How often an elastic job may begin anew without having come any further.
 FRUITLESS = 5
@@ -148,10 +148,11 @@ def _what(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return f"the program left by sys.exit({error.code!r}) in mid-run"
     what = f"{type(error).__name__}: {text or 'no message'}"
-    if type(error).__module__.startswith("tensorflow"):
-        # The exception of a Python function in the graph stands deep in TensorFlow's text.
-        inner = re.findall(r"^\s*([\w.]*(?:Error|Exception|Exit): .+)$", str(error), re.MULTILINE)
-        what = inner[-1] if inner else what
+    if not type(error).__module__.startswith("tensorflow"):
+        return what
+    # The exception of a Python function in the graph stands deep in TensorFlow's many lines.
+    inner = re.findall(r"^\s*([\w.]*(?:Error|Exception|Exit): .+)$", str(error), re.MULTILINE)
+    what = inner[-1] if inner else what
     return what if len(what) <= LONGEST else f"{what[:LONGEST]} ..."
 
 
