@@ -109,7 +109,9 @@ def _mean_losses(
     one has to run besides.
     """
     losses = {term.name: term.loss for update in turn for term in update.terms}
-    values, added, emptied = tf.stack(list(losses.values())), tf.no_op(), tf.no_op()
+    # A loss that comes through a Python function has no shape of its own.
+    values = tf.reshape(tf.stack(list(losses.values())), [len(losses)])
+    added, emptied = tf.no_op(), tf.no_op()
     if passes > 1:
         # Local, like Horovod's sums of gradients: empty at every step's end, so never saved.
         total = tf.compat.v1.Variable(
@@ -133,7 +135,7 @@ def _rate_factors(turn: tuple[Update, ...]) -> dict[str, tf.Tensor]:
     if not factors:
         return {}
     scores = tf.stack([factor.value for factor in factors.values()])
-    means = tf.unstack(hvd.allreduce(scores, op=hvd.Average))
+    means = tf.unstack(hvd.allreduce(scores, op=hvd.Average), num=len(factors))
     return {
         name: factor.shape(mean)
         for (name, factor), mean in zip(factors.items(), means, strict=True)

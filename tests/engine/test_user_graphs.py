@@ -223,3 +223,21 @@ def test_what_a_step_reads_it_reads_before_anything_moves():
     assert losses == pytest.approx([8, 7.9])
     assert run.after["a"]["generator/w"] == pytest.approx(7.8)
     assert run.after["a"]["generator/average"] == pytest.approx((4 / 2 + 8 / 2) / 2 + 7.9 / 2)
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_losses_without_a_known_shape_train_as_by_hand(passes):
+    """So they come out of a Python function."""
+
+    def build(batch, settings, training) -> GanGraph:
+        gan = linear_gan(get_variable_with_reuse, batch, settings, training)
+        shapeless = {
+            name: v1.placeholder_with_default(loss, shape=None) for name, loss in gan.losses.items()
+        }
+        return GanGraph(gan.networks, shapeless)
+
+    run = train_alone(build, SCHEDULE, BATCH, backward_passes_per_step=passes)
+    _, losses = by_hand()
+    for name in SCHEDULE:
+        for found, expected in zip(run.reports[name], losses[name], strict=True):
+            assert {key: found[key] for key in expected} == pytest.approx(expected, rel=1e-5)
