@@ -70,6 +70,7 @@ def test_counters_end_at_the_stages_steps_and_their_sum(folder):
     saved = values(folder / "run")
     counters = {name: int(value) for name, value in saved.items() if name.startswith("hvd_gan/")}
     assert counters == {
+        "hvd_gan/moved_on": 0,
         "hvd_gan/steps": 12,
         "hvd_gan/steps_completion": 5,
         "hvd_gan/steps_discriminator": 3,
