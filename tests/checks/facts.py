@@ -13,7 +13,7 @@ HEALTHY = {
     "python": "3.11.7",
     "executable": "/venv/bin/python",
     "versions": {"tensorflow-cpu": "2.21.0", "horovod": "0.28.1"},
-    "package": {"folder": "/work/hvd_gan", "files": {"train.py": "1", "cli.py": "2"}},
+    "package": {"folder": "/srv/hvd_gan", "files": {"train.py": "1", "cli.py": "2"}},
     "cores": 8,
     "all_cores": 8,
     "quota": -1,

@@ -38,7 +38,7 @@ def test_a_host_like_this_one_is_well():
         ("horovod", {"versions": {"tensorflow-cpu": "2.21.0"}}),
         ("tensorflow-cpu", {"versions": {"tensorflow-cpu": "2.15.1", "horovod": "0.28.1"}}),
         ("hvd_gan", {"package": {}}),
-        ("hvd_gan", {"package": {"folder": "/work/hvd_gan", "files": {"train.py": "9"}}}),
+        ("hvd_gan", {"package": {"folder": "/srv/hvd_gan", "files": {"train.py": "9"}}}),
     ],
 )
 def test_software_that_differs_is_an_error(name, changes):
