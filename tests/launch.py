@@ -6,8 +6,12 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from hvd_gan.engine.checkpoint_files import checkpoints_in
 
 BIN = Path(sys.executable).parent
 ROOT = Path(__file__).parent.parent
@@ -87,3 +91,32 @@ def trained(launcher: str, ranks: int, run: Path, *settings: str) -> Path:
     done = train(launcher, ranks, run, *settings)
     assert done.code == 0, done.output
     return run
+
+
+@contextmanager
+def started(launcher: str, run: Path, *settings: str) -> Iterator[subprocess.Popen]:
+    """A training of the tiny model on two ranks that has saved a first checkpoint and runs on."""
+    arguments = ("-m", "hvd_gan.train", "--run", str(run), *TINY, "checkpoints.every=20", *settings)
+    screen = run.with_name(f"{run.name}-screen.txt")
+    with screen.open("w") as output:
+        job = subprocess.Popen(
+            command(launcher, 2, *arguments),
+            cwd=ROOT,
+            env=environment(),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        until(lambda: checkpoints_in(run / "checkpoints"), job, screen)
+        yield job
+    finally:
+        job.terminate()
+        job.wait(timeout=30)
+
+
+def until(happens: Callable[[], object], job: subprocess.Popen, screen: Path) -> None:
+    """Waits for something that a job does; fails at once, with its screen, if it ends before."""
+    deadline = time.monotonic() + 150
+    while not happens():
+        assert job.poll() is None and time.monotonic() < deadline, screen.read_text()
+        time.sleep(0.1)

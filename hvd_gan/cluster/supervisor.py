@@ -11,7 +11,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -35,6 +34,7 @@ from hvd_gan.cluster.launcher import (
     leave_exit_code,
 )
 from hvd_gan.cluster.network import check_nic, launcher_environment, with_nic
+from hvd_gan.cluster.scratch import Scratch
 from hvd_gan.cluster.voice import say
 from hvd_gan.cluster.witness import Witness, descendants, ranks_of
 
@@ -85,10 +85,11 @@ class _Job:
 
         Ranks that have left a code end with 0, so the launcher's own tells of an accident after it.
         """
-        with tempfile.NamedTemporaryFile(prefix="hvd_gan-") as note, self._signals():
+        with Scratch() as self._scratch, self._signals():
             environment = {
                 **launcher_environment(os.environ),
-                EXIT_FILE: note.name,
+                **self._scratch.environment(os.environ),
+                EXIT_FILE: str(self._scratch.note),
                 SUPERVISED: "1",
             }
             self._launcher = subprocess.Popen(
@@ -97,14 +98,15 @@ class _Job:
                 process_group=0,
                 preexec_fn=partial(die_with_parent, signal.SIGTERM),
             )
-            code = self._wait(Path(note.name))
-            said = Path(note.name).read_text()
+            code = self._wait()
+            said = self._scratch.note.read_text()
+            if code < 0:
+                self._end_orphans()
         if self._stopped is not None:
             code, why = self._stopped
             say(why)
             return code
         if code < 0:
-            self._end_orphans()
             say(f"the launcher was ended by signal {-code}; the same command goes on")
         code = code if code >= 0 else 128 - code
         testimony = self._witness.testimony(code)
@@ -130,7 +132,7 @@ class _Job:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _wait(self, note: Path) -> int:
+    def _wait(self) -> int:
         """The launcher's code; what signals ask for is done here, outside of their handlers."""
         self._witness = Witness(self._launcher.pid)
         self._count = 0
@@ -138,11 +140,12 @@ class _Job:
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return self._launcher.wait(0.1)
-            said = note.read_text()
+            said = self._scratch.note.read_text()
             failed_for += 0.1 * (said == str(EXIT_FAILED))
             self._count += 1
             if self._count % 20 == 0:
                 self._processes = descendants(self._launcher.pid)
+                self._scratch.look(process.pid for process in self._processes)
             starting = not said and not self._elastic
             alone_for = self._witness.look() if starting else 0.0
             # mpirun waits for a host that it cannot reach, for many minutes.

@@ -131,6 +131,8 @@ def _dataset(
     kinds = (tf.uint8, tf.float32, tf.int32, tf.int32, tf.int32)
     shapes = ([size, size, 3], [size, size, 1], [4], [4], [2])
 
+    # AutoGraph has nothing to convert here, and would leave a file in /tmp when a rank is killed.
+    @tf.autograph.experimental.do_not_convert
     def load(position: tf.Tensor) -> tuple[tf.Tensor, ...]:
         tensors = tf.numpy_function(feed, [position], kinds)
         return tuple(map(tf.ensure_shape, tensors, shapes))

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from hvd_gan.engine.checkpoint_files import checkpoints_in
 from hvd_gan.engine.checkpoints import read_values
@@ -43,3 +44,14 @@ def assert_close(one: dict, other: dict, tolerance: float = 2e-5) -> None:
 def largest_difference(one: dict, other: dict) -> float:
     """The largest difference between arrays of the same names."""
     return max(float(np.abs(one[name] - other[name]).max()) for name in one)
+
+
+def unused_segments() -> set[str]:
+    """Open MPI's shared memory on this machine that no living process has before it."""
+    used = set()
+    for pid in psutil.pids():
+        try:
+            used |= set(Path(f"/proc/{pid}/maps").read_text().split())
+        except OSError:
+            continue
+    return {str(path) for path in Path("/dev/shm").glob("sm_segment.*")} - used

@@ -6,7 +6,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
+import subprocess
+import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +18,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.launch import TINY, Finished, launch, train
-from tests.ranks.runs import values
+from tests.launch import TINY, Finished, command, environment, launch, started, train
+from tests.ranks.runs import unused_segments, values
 
 pytestmark = pytest.mark.ranks
 SETTINGS = ("checkpoints.every=2", "evaluation.samples=24", "model.settings={measured: true}")
@@ -46,11 +50,18 @@ class Fault:
 def with_fault(launcher, phase, kind, rank, folder, ranks=2, **options) -> Fault:
     moment = folder / "fault"
     os.environ["FAULT_AT"] = str(moment)
+    temporary = folder / "tmp"
+    temporary.mkdir()
+    segments = unused_segments()
     arguments = ("-m", "tests.ranks.programs.faulty", phase, kind, str(rank), *TINY, *SETTINGS)
     stall = ("--stall-timeout", str(options.pop("stall", 60)))
     run = folder / "run"
-    done = launch(launcher, ranks, *arguments, "--run", str(run), *stall, timeout=150)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(temporary))
+        done = launch(launcher, ranks, *arguments, "--run", str(run), *stall, timeout=150)
     ended = time.time()
+    assert not list(temporary.iterdir())
+    assert unused_segments() <= segments
     assert moment.exists(), f"the fault did not happen: {done.output}"
     return Fault(done, ended - float(moment.read_text()), run)
 
@@ -107,6 +118,37 @@ def test_every_fault_at_every_phase_under_every_launcher(launcher, phase, kind, 
         pytest.skip("rank 0 alone writes checkpoints")
     fault = with_fault(launcher, phase, kind, rank, tmp_path)
     check(fault, rank, whole=(phase, kind) != ("checkpoint", "kill"))
+
+
+def test_a_killed_mpirun_leaves_nothing_in_its_temporary_folder(tmp_path, monkeypatch):
+    temporary, segments = tmp_path / "tmp", unused_segments()
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    with started("mpirun", tmp_path / "run", "stages.completion.steps=100000") as job:
+        [launcher] = psutil.Process(job.pid).children()
+        assert list(temporary.rglob("pmix.*"))
+        launcher.kill()
+        assert job.wait(timeout=30) != 0
+    assert not list(temporary.iterdir())
+    assert unused_segments() <= segments
+
+
+def test_an_mpirun_starts_where_another_of_its_process_id_was_killed():
+    """In a container that starts again, process ids come again too."""
+    folder = f"{tempfile.gettempdir()}/ompi.$$"
+    leftovers = f"mkdir {folder} && touch {folder}/pmix.{HOST}.tool.$$ && echo {folder}"
+    mpirun = " ".join(command("mpirun", 1)[:-1])
+    for supervisor, code in (((), 213), (("-m", "hvd_gan.launch"), 0)):
+        python = [sys.executable, *supervisor] if supervisor else ["env", "HVD_GAN_SUPERVISED=1"]
+        done = subprocess.run(
+            [*python, "sh", "-c", f"{leftovers}; exec {mpirun} true"],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        shutil.rmtree(done.stdout.splitlines()[0], ignore_errors=True)
+        assert done.returncode == code, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("launcher", ["mpirun", "gloo"])

@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import stat
 import subprocess
-import time
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +18,7 @@ from hvd_gan import checkpoints
 from hvd_gan.engine.checkpoint_files import checkpoints_in
 from tests.disks import mount_or_skip, small_disk
 from tests.engine.test_checkpoint_files import DAMAGE, flip_a_bit, lose_the_index
-from tests.launch import ROOT, TINY, command, environment, launch, train, trained
+from tests.launch import ROOT, TINY, command, environment, launch, started, train, trained, until
 from tests.ranks.runs import metrics, values
 
 pytestmark = pytest.mark.ranks
@@ -242,34 +240,14 @@ def copy(whole: Path, path: Path) -> Path:
 
 def test_a_second_job_on_a_run_folder_is_refused_and_the_first_goes_on(tmp_path):
     run = tmp_path / "run"
-    long = ("stages.completion.steps=100000", "checkpoints.every=20")
-    arguments = ("-m", "hvd_gan.train", "--run", str(run), *TINY, *long)
-    first = subprocess.Popen(
-        command("mpirun", 2, *arguments),
-        cwd=ROOT,
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        until(lambda: checkpoints_in(run / "checkpoints"))
-        second = train("mpirun", 2, run, *long)
+    long = "stages.completion.steps=100000"
+    with started("mpirun", run, long) as first:
+        second = train("mpirun", 2, run, long)
         assert second.code == 2
         assert "another job is running in this folder (pid " in second.last_line, second.output
         assert checkpoints.main([str(run), "--prune", "1"]) == 2
-        assert first.poll() is None
         last = checkpoints_in(run / "checkpoints")[-1]
-        until(lambda: checkpoints_in(run / "checkpoints")[-1] != last)
-    finally:
-        first.send_signal(signal.SIGTERM)
-        first.wait(timeout=30)
-
-
-def until(happens, seconds: float = 150) -> None:
-    deadline = time.monotonic() + seconds
-    while not happens():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+        until(lambda: checkpoints_in(run / "checkpoints")[-1] != last, first, run / "log.txt")
 
 
 def test_only_rank_0_needs_to_see_the_run_folder(whole, tmp_path):
