@@ -13,6 +13,10 @@ home=$(getent passwd "$(id -u)" | cut -d: -f6) || {
     exit 2
 }
 
+# Of MPI's daemons in this container's life before, if it was killed. They are named by process ids,
+# which come again, and a daemon that finds its own name taken ends.
+rm -rf "${TMPDIR:-/tmp}"/prted.*
+
 state=$(mktemp -d)
 ssh-keygen -q -t ed25519 -N '' -f "$state/host_key"
 

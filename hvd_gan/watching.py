@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -37,6 +38,10 @@ CURE = (
     "Free space there (python -m hvd_gan.checkpoints {run} --prune 1 removes all but the newest, "
     "checkpoints.keep says how many a run has) or make it writable, and give the same command "
     "again; with --keep-going-on-save-error a job says so and trains on"
+)
+GONE = (
+    "The run's folder is gone: removed, renamed or unmounted while the job ran. Put it back where "
+    "it was and give the same command again; without it that command starts anew"
 )
 
 
@@ -122,6 +127,10 @@ def _collective(run: Watched, writers: _Writers | None) -> list[Monitor]:
     return [*monitors, Evaluation(measure, announce)]
 
 
+def _cure(run: Path) -> str:
+    return CURE.format(run=run) if run.is_dir() else GONE
+
+
 class _Writers:
     """What rank 0 writes and shows."""
 
@@ -131,7 +140,7 @@ class _Writers:
             run.job.keep_going,
             run.job.screen.say,
             run.checkpoints.standing,
-            CURE.format(run=run.job.folder.path),
+            lambda: _cure(run.job.folder.path),
         )
         with self._guard(has_to=True):
             self._events = Events(run.job.folder.events, run.start.run)

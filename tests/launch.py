@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-
-from hvd_gan.engine.checkpoint_files import checkpoints_in
 
 BIN = Path(sys.executable).parent
 ROOT = Path(__file__).parent.parent
@@ -93,30 +91,48 @@ def trained(launcher: str, ranks: int, run: Path, *settings: str) -> Path:
     return run
 
 
-@contextmanager
-def started(launcher: str, run: Path, *settings: str) -> Iterator[subprocess.Popen]:
-    """A training of the tiny model on two ranks that has saved a first checkpoint and runs on."""
-    arguments = ("-m", "hvd_gan.train", "--run", str(run), *TINY, "checkpoints.every=20", *settings)
-    screen = run.with_name(f"{run.name}-screen.txt")
-    with screen.open("w") as output:
-        job = subprocess.Popen(
-            command(launcher, 2, *arguments),
+class Started:
+    """A training of the tiny model on two ranks, as a context: it has taken its first steps when
+    that begins, and is asked to stop when it ends.
+    """
+
+    def __init__(self, launcher: str, run: Path, *settings: str) -> None:
+        self._metrics = run / "metrics.jsonl"
+        self._lines: list[str] = []
+        self.process = subprocess.Popen(
+            command(launcher, 2, "-m", "hvd_gan.train", "--run", str(run), *TINY, *settings),
             cwd=ROOT,
             env=environment(),
-            stdout=output,
+            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
         )
-    try:
-        until(lambda: checkpoints_in(run / "checkpoints"), job, screen)
-        yield job
-    finally:
-        job.terminate()
-        job.wait(timeout=30)
+        self._reader = threading.Thread(target=lambda: self._lines.extend(self.process.stdout))
+        self._reader.start()
 
+    def __enter__(self) -> Started:
+        self.until(self._metrics.exists)
+        return self
 
-def until(happens: Callable[[], object], job: subprocess.Popen, screen: Path) -> None:
-    """Waits for something that a job does; fails at once, with its screen, if it ends before."""
-    deadline = time.monotonic() + 150
-    while not happens():
-        assert job.poll() is None and time.monotonic() < deadline, screen.read_text()
-        time.sleep(0.1)
+    def __exit__(self, *_: object) -> None:
+        self.process.terminate()
+        self.wait()
+
+    def until(self, happens: Callable[[], object]) -> None:
+        """Waits for something; fails at once, with what was said, if the job ends before."""
+        deadline = time.monotonic() + 150
+        while not happens():
+            assert self.process.poll() is None and time.monotonic() < deadline, self.output
+            time.sleep(0.05)
+
+    def wait(self) -> int:
+        """Waits for the job's end and its last words. Returns its exit code."""
+        code = self.process.wait(timeout=120)
+        self._reader.join(timeout=30)
+        return code
+
+    @property
+    def output(self) -> str:
+        """What stood on the screen, once the job has ended."""
+        return "".join(self._lines)

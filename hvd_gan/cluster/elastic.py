@@ -38,10 +38,16 @@ class Committed(State):
     def keep(self, values: Values) -> None:
         """Holds on to a state, and lets all ranks start anew if hosts have come or gone.
 
-        A collective: every rank calls it after the same step. Raises HostsUpdatedInterrupt on all.
+        A collective: every rank calls it after the same step, rank 0 when it has written what
+        belongs to that step: if it is lost before, the others have not kept what nobody wrote down.
+        Raises HostsUpdatedInterrupt on all.
         """
+        try:
+            self.check_host_updates()
+        except HostsUpdatedInterrupt:
+            self.values = values
+            raise
         self.values = values
-        self.check_host_updates()
 
     def save(self) -> None:
         """Nothing: `keep` is given what to hold."""

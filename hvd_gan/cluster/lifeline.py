@@ -51,6 +51,11 @@ class Lifeline:
         """Says that this rank has got on, and, with `at`, where it is now."""
         self._activity.beat(at)
 
+    @property
+    def beats(self) -> int:
+        """How often this rank has got on."""
+        return self._activity.beats
+
     def keep_last_words_in(self, folder: Path) -> None:
         """Where the ranks' tracebacks go. Rank 0 alone has a hub that writes them."""
         if self._hub is not None:

@@ -178,7 +178,9 @@ class _Job:
         for pid in listening or forwarding:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGUSR1)
-        say("the ranks will stop after their step, and save; Ctrl-C again stops them at once")
+        # The name under which the ranks will tell of it.
+        asked = "" if number == signal.SIGUSR1 else ", asked by SIGUSR1"
+        say(f"the ranks will stop after their step{asked}, and save; Ctrl-C stops them at once")
 
     def _stop_at_once(self) -> None:
         self._processes = descendants(self._launcher.pid)

@@ -10,14 +10,13 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
-from hvd_gan.cluster.activity import doing
+from hvd_gan.cluster.alone import WAITING_SECONDS, end_later, watched, who
 from hvd_gan.cluster.exit_codes import EXIT_FAILED, EXIT_REFUSED
 from hvd_gan.cluster.launcher import (
     LaunchError,
     end_with_the_connection,
     leave_exit_code,
     leave_start,
-    stated_rank,
 )
 from hvd_gan.cluster.quiet import import_tensorflow, open_closed_streams
 from hvd_gan.cluster.voice import say_in_the_end, say_last
@@ -27,11 +26,10 @@ if TYPE_CHECKING:
     from hvd_gan.cluster.elastic import Committed
 
 STALL_TIMEOUT = 120.0
-CURE = "if it only needs longer, raise --stall-timeout"
-# When ranks wait for one that does not come, that one is to speak first.
-WAITING_SECONDS = 3.0
 # From the end of the job to the end of the process.
 EXIT_SECONDS = 60.0
+# Horovod's own, in seconds: how long its elastic driver waits for hosts.
+ELASTIC_TIMEOUT = 600
 # Of TensorFlow's errors on one line; the traceback has the rest.
 LONGEST = 300
 # How often an elastic job may begin anew without having come any further.
@@ -52,7 +50,7 @@ def run(
     # A crash in native code then says in which Python function it came.
     open_closed_streams()
     faulthandler.enable()
-    starting = _end_later(stall_timeout, "has not started")
+    starting = end_later(stall_timeout, "has not started")
     try:
         import_tensorflow(verbose)
         world = start(stall_timeout)
@@ -67,7 +65,7 @@ def run(
         world.lifeline.leave()
     except BaseException as error:
         fail(world, error)
-    _end_later(EXIT_SECONDS, "has not ended")
+    end_later(EXIT_SECONDS, "has not ended")
     # To a launcher, any other code than 0 is a failure that it has to talk about.
     return 0 if told else code
 
@@ -85,6 +83,8 @@ def run_elastic(
     world: World | None = None
     open_closed_streams()
     faulthandler.enable()
+    # So long the driver waits for hosts; it does not know of a rank that lives and is silent.
+    meeting = stall_timeout + int(os.environ.get("HOROVOD_ELASTIC_TIMEOUT", ELASTIC_TIMEOUT))
     try:
         import_tensorflow(verbose)
         from hvd_gan.cluster.elastic import Committed, hosts_heard, is_lost_rank
@@ -92,20 +92,25 @@ def run_elastic(
         with hosts_heard(Committed()) as committed:
             code, held, fruitless = None, None, 0
             while code is None:
+                starting = end_later(meeting, "has not met the other ranks")
                 try:
                     world = start(stall_timeout, elastic=True)
+                    starting.cancel()
                     committed.join(world.broadcast)
-                    code = _agreed(lambda world: job(world, committed), world)
-                    told = world.broadcast(world.is_root and leave_exit_code(code))
+                    with watched(world.lifeline, stall_timeout):
+                        code = _agreed(lambda world: job(world, committed), world)
+                        told = world.broadcast(world.is_root and leave_exit_code(code))
                 except Exception as error:
                     # What is no loss, but looks like one, would come again for ever.
                     fruitless = fruitless + 1 if committed.values is held else 0
                     held = committed.values
                     if not is_lost_rank(error) or fruitless > FRUITLESS:
                         raise
+                finally:
+                    starting.cancel()
     except BaseException as error:
         fail(world, error)
-    _end_later(EXIT_SECONDS, "has not ended")
+    end_later(EXIT_SECONDS, "has not ended")
     return 0 if told else code
 
 
@@ -127,7 +132,7 @@ def fail(world: World | None, error: BaseException) -> NoReturn:
     if world is None:
         if not isinstance(error, LaunchError):
             traceback.print_exception(error)
-            what = f"{_who()} failed: {what}"
+            what = f"{who()} failed: {what}"
         say_last(what)
         code = EXIT_REFUSED if isinstance(error, LaunchError) else EXIT_FAILED
         leave_exit_code(code)
@@ -161,31 +166,3 @@ def _is_echo(error: BaseException) -> bool:
     text = str(error)
     horovod = "Horovod" in text and ("shut down" in text or "has failed" in text or "peer" in text)
     return horovod or type(error).__module__.startswith("mpi4py")
-
-
-def _who() -> str:
-    """This rank, where Horovod has not told yet."""
-    rank = stated_rank()
-    return (
-        f"a rank on host {os.uname().nodename}"
-        if rank is None
-        else (f"rank {rank} on host {os.uname().nodename}")
-    )
-
-
-def _end_later(seconds: float, finding: str) -> threading.Timer:
-    """Ends this process, non-zero, if it has not got on by then. Works before and after a hub."""
-
-    def end() -> None:
-        where = doing()
-        if not where:
-            threading.Event().wait(WAITING_SECONDS)
-        where = f"is in {where}" if where else "waits for the other ranks"
-        say_last(f"{_who()} {finding} in {seconds:g} s: it {where}; {CURE}")
-        leave_exit_code(EXIT_FAILED)
-        os._exit(EXIT_FAILED)
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
-    return timer

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 
 import numpy as np
 import pytest
 
 from tests.data import zoo
-from tests.launch import ROOT, TINY, command, environment, launch, train, trained
+from tests.launch import Started, launch, train, trained
 from tests.ranks.runs import values
 
 pytestmark = pytest.mark.ranks
@@ -67,22 +66,10 @@ def test_files_that_vanish_or_shrink_in_mid_run_are_skipped_and_resuming_goes_on
     folder, run = pictures(tmp_path / "images", 20), tmp_path / "run"
     settings = ("--data", str(folder), *SIZES, "data.max_unreadable=0.2", "checkpoints.every=100")
     steps = "stages.completion.steps="
-    arguments = ("-m", "hvd_gan.train", "--run", str(run), *TINY, *settings, f"{steps}1500")
-    process = subprocess.Popen(
-        command("mpirun", 2, *arguments),
-        cwd=ROOT,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    deadline = time.monotonic() + 120
-    while not (run / "metrics.jsonl").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    (folder / "03.png").unlink()
-    os.truncate(folder / "11.png", 300)
-    output = process.communicate(timeout=120)[0]
-    assert process.returncode == 0, output
+    with Started("mpirun", run, *settings, f"{steps}1500") as job:
+        (folder / "03.png").unlink()
+        os.truncate(folder / "11.png", 300)
+        assert job.wait() == 0, job.output
     log = (run / "log.txt").read_text()
     assert log.count("03.png: no such file or directory") == 1
     assert log.count("11.png: image file is truncated") == 1
@@ -107,24 +94,15 @@ def test_a_disk_that_goes_away_in_mid_run_ends_it_with_one_line(tmp_path):
     try:
         folder = pictures(disk / "images", 20)
         settings = ("--data", str(folder), *SIZES, "stages.completion.steps=100000")
-        arguments = ("-m", "hvd_gan.train", "--run", str(run), *TINY, *settings)
-        process = subprocess.Popen(
-            command("mpirun", 2, *arguments),
-            cwd=ROOT,
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        deadline = time.monotonic() + 120
-        while not (run / "metrics.jsonl").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        with Started("mpirun", run, *settings) as job:
+            subprocess.run(["umount", "--lazy", disk], check=True)
+            assert job.wait() not in (0, 2), job.output
     finally:
-        subprocess.run(["umount", "--lazy", disk], check=True)
-    output = process.communicate(timeout=60)[0]
-    assert process.returncode not in (0, 2), output
-    last = output.rstrip().splitlines()[-1]
-    assert "data.source: folder: none of its 20 images can be read; the first is" in last, output
+        subprocess.run(["umount", "--lazy", disk], check=False)
+    last = job.output.rstrip().splitlines()[-1]
+    assert "data.source: folder: none of its 20 images can be read; the first is" in last, (
+        job.output
+    )
 
 
 @pytest.fixture(scope="module")

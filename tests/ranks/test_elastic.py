@@ -20,12 +20,13 @@ from tests.ranks.runs import assert_close, metrics, weights
 pytestmark = pytest.mark.ranks
 HOSTS = ("localhost:1", "127.0.0.1:1")
 SETTINGS = ("stages.completion.steps=600", "checkpoints={every: 100, commit: 5}", "log_every=5")
+STALL = ("--stall-timeout", "20")
 
 
 class Elastic:
     """An elastic job whose hosts are lines of a file."""
 
-    def __init__(self, folder: Path, hosts: list[str]) -> None:
+    def __init__(self, folder: Path, hosts: list[str], *program: str) -> None:
         self.run = folder / "run"
         self._hosts, self._screen = folder / "hosts", folder / "screen"
         script = folder / "discover"
@@ -33,10 +34,11 @@ class Elastic:
         script.chmod(0o755)
         self.offer(hosts)
         driver = ("--min-np", "1", "--max-np", "2", "--host-discovery-script", str(script))
-        train = ("python", "-m", "hvd_gan.train", "--elastic", "--run", str(self.run))
+        program = program or ("hvd_gan.train",)
+        train = ("python", "-m", *program, "--elastic", "--run", str(self.run))
         command = (str(BIN / "horovodrun"), "-np", str(len(hosts)), *driver)
         self._job = subprocess.Popen(
-            [*command, "--network-interfaces", "lo", *train, *TINY, *SETTINGS],
+            [*command, "--network-interfaces", "lo", *train, *STALL, *TINY, *SETTINGS],
             cwd=ROOT,
             env=environment(),
             stdout=self._screen.open("w"),
@@ -76,6 +78,12 @@ class Elastic:
         assert self._job.wait(timeout=120) == 0, self.screen
         return self.screen
 
+    def fail(self) -> list[psutil.Process]:
+        """Waits for its failure. Returns processes that are left."""
+        processes = psutil.Process(self._job.pid).children(recursive=True)
+        assert self._job.wait(timeout=120) != 0, self.screen
+        return psutil.wait_procs(processes, timeout=10)[1]
+
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
@@ -96,6 +104,25 @@ def test_a_lost_rank_is_done_without(lost, undisturbed, tmp_path):
     assert [line["step"] for line in metrics(job.run)] == sorted(
         {line["step"] for line in metrics(undisturbed)}
     )
+
+
+def test_a_rank_that_is_stuck_ends_itself_and_is_done_without(undisturbed, tmp_path, monkeypatch):
+    monkeypatch.setenv("FAULT_AT", str(tmp_path / "fault"))
+    job = Elastic(tmp_path, list(HOSTS), "tests.ranks.programs.faulty", "step", "sleep", "1")
+    screen = job.finish()
+    assert "has not got on for 20 s: it is in fault (faulty.py:" in screen
+    assert "batch   12 = 1 rank x 12 images" in screen
+    assert_close(weights(job.run), weights(undisturbed), tolerance=2e-3)
+
+
+@pytest.mark.slow
+def test_where_a_rank_was_stopped_the_job_ends_and_does_not_hang(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOROVOD_ELASTIC_TIMEOUT", "5")
+    job = Elastic(tmp_path, list(HOSTS))
+    job.wait_for_step(30)
+    os.kill(job.rank_on("127.0.0.1"), signal.SIGSTOP)
+    assert not job.fail()
+    assert "has not met the other ranks in 25 s: it waits for the other ranks" in job.screen
 
 
 def test_a_new_rank_is_taken_on(undisturbed, tmp_path):

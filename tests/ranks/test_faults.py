@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.launch import TINY, Finished, command, environment, launch, started, train
+from tests.launch import TINY, Finished, Started, command, environment, launch, train
 from tests.ranks.runs import unused_segments, values
 
 pytestmark = pytest.mark.ranks
@@ -124,11 +124,11 @@ def test_a_killed_mpirun_leaves_nothing_in_its_temporary_folder(tmp_path, monkey
     temporary, segments = tmp_path / "tmp", unused_segments()
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
-    with started("mpirun", tmp_path / "run", "stages.completion.steps=100000") as job:
-        [launcher] = psutil.Process(job.pid).children()
+    with Started("mpirun", tmp_path / "run", "stages.completion.steps=100000") as job:
+        [launcher] = psutil.Process(job.process.pid).children()
         assert list(temporary.rglob("pmix.*"))
         launcher.kill()
-        assert job.wait(timeout=30) != 0
+        assert job.wait() != 0
     assert not list(temporary.iterdir())
     assert unused_segments() <= segments
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 
 from hvd_gan.engine.checkpoint_files import checkpoints_in
-from tests.launch import ROOT, TINY, command, environment, train, trained
+from tests.launch import Started, train, trained
 from tests.ranks.runs import assert_close, metrics, values, weights
 
 pytestmark = pytest.mark.ranks
@@ -79,23 +78,14 @@ def pid_of_rank(rank: int, run: Path) -> int | None:
 def test_a_killed_rank_ends_the_job_and_the_run_can_be_resumed(tmp_path):
     run = tmp_path / "run"
     settings = ("checkpoints.every=20", "stages.completion.steps=100000")
-    arguments = ("-m", "hvd_gan.train", "--run", str(run), *TINY, *settings)
-    job = subprocess.Popen(
-        command("mpirun", 2, *arguments),
-        cwd=ROOT,
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + 90
-    while len(checkpoints_in(run / "checkpoints")) < 2 and time.monotonic() < deadline:
-        time.sleep(0.1)
-    victim = pid_of_rank(1, run)
-    assert victim is not None
-    os.kill(victim, signal.SIGKILL)
-    killed = time.monotonic()
-    assert job.wait(timeout=30) != 0
-    assert time.monotonic() - killed < 10
+    with Started("mpirun", run, *settings) as job:
+        job.until(lambda: len(checkpoints_in(run / "checkpoints")) > 1)
+        victim = pid_of_rank(1, run)
+        assert victim is not None
+        os.kill(victim, signal.SIGKILL)
+        killed = time.monotonic()
+        assert job.wait() != 0
+        assert time.monotonic() - killed < 10
 
     last = int(checkpoints_in(run / "checkpoints")[-1].name.removeprefix("step-"))
     done = train("mpirun", 2, run, "checkpoints.every=20", f"stages.completion.steps={last + 5}")

@@ -18,7 +18,7 @@ from hvd_gan import checkpoints
 from hvd_gan.engine.checkpoint_files import checkpoints_in
 from tests.disks import mount_or_skip, small_disk
 from tests.engine.test_checkpoint_files import DAMAGE, flip_a_bit, lose_the_index
-from tests.launch import ROOT, TINY, command, environment, launch, started, train, trained, until
+from tests.launch import ROOT, TINY, Started, command, environment, launch, train, trained
 from tests.ranks.runs import metrics, values
 
 pytestmark = pytest.mark.ranks
@@ -166,6 +166,7 @@ def test_a_run_folder_that_is_removed_under_the_job_is_told(tmp_path):
     assert done.code not in (0, 2, 75)
     assert "could not be written in" in done.last_line, done.output
     assert "No such file or directory" in done.last_line
+    assert "The run's folder is gone" in done.last_line
 
 
 @pytest.mark.parametrize(
@@ -240,14 +241,15 @@ def copy(whole: Path, path: Path) -> Path:
 
 def test_a_second_job_on_a_run_folder_is_refused_and_the_first_goes_on(tmp_path):
     run = tmp_path / "run"
-    long = "stages.completion.steps=100000"
-    with started("mpirun", run, long) as first:
-        second = train("mpirun", 2, run, long)
+    long = ("stages.completion.steps=100000", "checkpoints.every=20")
+    with Started("mpirun", run, *long) as first:
+        first.until(lambda: checkpoints_in(run / "checkpoints"))
+        second = train("mpirun", 2, run, *long)
         assert second.code == 2
         assert "another job is running in this folder (pid " in second.last_line, second.output
         assert checkpoints.main([str(run), "--prune", "1"]) == 2
         last = checkpoints_in(run / "checkpoints")[-1]
-        until(lambda: checkpoints_in(run / "checkpoints")[-1] != last, first, run / "log.txt")
+        first.until(lambda: checkpoints_in(run / "checkpoints")[-1] != last)
 
 
 def test_only_rank_0_needs_to_see_the_run_folder(whole, tmp_path):

@@ -8,8 +8,7 @@ from hvd_gan.engine.monitors.monitor import Monitor, Report
 
 
 class Commit(Monitor):
-    """Commits every `every` steps, and wherever rank 0 saves a checkpoint: no rank holds an older
-    state than the disk.
+    """Commits every `every` steps, and wherever rank 0 saves a checkpoint: it is not made twice.
 
     Runs on every rank: `commit` makes a collective call.
     """

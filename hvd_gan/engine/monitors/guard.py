@@ -13,7 +13,7 @@ from hvd_gan.engine.writing import WriteError
 class Guard:
     """One policy for all that is written while training goes on.
 
-    standing: tells which checkpoint stands, for the message. cure: what a person can do.
+    For the message, `standing` tells which checkpoint stands, and `cure` what a person can do.
     """
 
     def __init__(
@@ -21,7 +21,7 @@ class Guard:
         keep_going: bool,
         say: Callable[[str], None],
         standing: Callable[[], str],
-        cure: str,
+        cure: Callable[[], str],
     ) -> None:
         self._keep_going = keep_going
         self._say = say
@@ -39,7 +39,7 @@ class Guard:
             yield
         except WriteError as error:
             if has_to or not self._keep_going:
-                raise WriteError(f"{error}; {self._standing()}. {self._cure}") from error
+                raise WriteError(f"{error}; {self._standing()}. {self._cure()}") from error
             if str(error) not in self._said:
                 self._said.add(str(error))
                 self._say(

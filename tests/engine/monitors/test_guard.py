@@ -19,7 +19,7 @@ def guard(keep_going: bool, said: list) -> Guard:
         keep_going,
         said.append,
         lambda: "the last good checkpoint, of step 4, stands intact",
-        "Do this",
+        lambda: "Do this",
     )
 
 
