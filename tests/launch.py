@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 BIN = Path(sys.executable).parent
 ROOT = Path(__file__).parent.parent
 LAUNCHERS = {
@@ -33,6 +35,11 @@ class Finished:
     def last_line(self) -> str:
         """The last line on the screen, without a launcher's tag."""
         return self.output.rstrip().splitlines()[-1]
+
+
+def slow(*values: object) -> object:
+    """A test's parameters for which it is left to `make chaos`: others show the same, sooner."""
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def command(launcher: str, ranks: int, *arguments: str) -> list[str]:

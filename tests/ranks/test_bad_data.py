@@ -66,7 +66,7 @@ def test_files_that_vanish_or_shrink_in_mid_run_are_skipped_and_resuming_goes_on
     folder, run = pictures(tmp_path / "images", 20), tmp_path / "run"
     settings = ("--data", str(folder), *SIZES, "data.max_unreadable=0.2", "checkpoints.every=100")
     steps = "stages.completion.steps="
-    with Started("mpirun", run, *settings, f"{steps}1500") as job:
+    with Started("mpirun", run, *settings, f"{steps}600") as job:
         (folder / "03.png").unlink()
         os.truncate(folder / "11.png", 300)
         assert job.wait() == 0, job.output
@@ -74,10 +74,10 @@ def test_files_that_vanish_or_shrink_in_mid_run_are_skipped_and_resuming_goes_on
     assert log.count("03.png: no such file or directory") == 1
     assert log.count("11.png: image file is truncated") == 1
     zoo.good(folder / "new.png", 77)
-    done = train("mpirun", 2, run, *settings, f"{steps}1500", "stages.joint.steps=9")
+    done = train("mpirun", 2, run, *settings, f"{steps}600", "stages.joint.steps=9")
     assert done.code == 0, done.output
     said = "images: since the run began, gone: 1, of another size: 1, new and not used: 1"
-    assert said in done.output and "resumed after step 1507" in done.output
+    assert said in done.output and "resumed after step 607" in done.output
     done = train("mpirun", 2, run, *settings, "data.max_unreadable=0.05", "stages.joint.steps=12")
     assert done.code == 2
     assert "of the 20 images that the run began with, gone: 1, of" in done.last_line, done.output
@@ -131,6 +131,7 @@ def test_storage_in_trouble_for_a_while_on_one_rank_changes_no_bit(untroubled, t
         np.testing.assert_array_equal(value, expected[name], name)
 
 
+@pytest.mark.slow
 def test_storage_that_is_gone_on_one_rank_ends_all(tmp_path):
     done = trained_in_trouble("gone", tmp_path / "run", code=1)
     assert "rank 1 of 2 on host" in done.last_line, done.output

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.launch import train
+from tests.launch import slow, train
 
 pytestmark = pytest.mark.ranks
 SIZES = ("data.hole={min: 4, max: 8}", "data.held_out=0", "stages.completion.steps=20")
@@ -39,7 +39,7 @@ def test_more_broken_images_than_allowed_end_the_run_with_one_line(folder, tmp_p
     assert "data.max_unreadable: 1 of 20 images cannot be read" in done.last_line, done.output
 
 
-@pytest.mark.parametrize("make", [True, False], ids=["empty", "missing"])
+@pytest.mark.parametrize("make", [True, slow(False)], ids=["empty", "missing"])
 def test_a_folder_without_images_is_one_line(make, tmp_path):
     images = tmp_path / "images"
     if make:

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from tests.launch import TINY, launch
+from tests.launch import TINY, launch, slow
 from tests.ranks.programs.drifting import TYPES
 from tests.ranks.runs import values
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.ranks
 HOST = socket.gethostname()
 
 
-@pytest.mark.parametrize(("launcher", "ranks"), [("mpirun", 2), ("gloo", 2), ("mpirun", 3)])
+@pytest.mark.parametrize(("launcher", "ranks"), [("mpirun", 2), ("gloo", 2), slow("mpirun", 3)])
 def test_one_bit_of_any_variable_stops_all_ranks_by_its_name(launcher, ranks):
     done = launch(launcher, ranks, "-m", "tests.ranks.programs.drifting")
     assert done.code == 0, done.output

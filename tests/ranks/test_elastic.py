@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.launch import BIN, ROOT, TINY, environment, trained
+from tests.launch import BIN, ROOT, TINY, environment, slow, trained
 from tests.ranks.runs import assert_close, metrics, weights
 
 pytestmark = pytest.mark.ranks
@@ -90,7 +90,7 @@ def undisturbed(tmp_path_factory):
     return trained("single", 1, tmp_path_factory.mktemp("undisturbed") / "run", *SETTINGS)
 
 
-@pytest.mark.parametrize("lost", ["localhost", "127.0.0.1"])
+@pytest.mark.parametrize("lost", [slow("localhost"), "127.0.0.1"])
 def test_a_lost_rank_is_done_without(lost, undisturbed, tmp_path):
     job = Elastic(tmp_path, list(HOSTS))
     job.wait_for_step(30)
@@ -106,6 +106,7 @@ def test_a_lost_rank_is_done_without(lost, undisturbed, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_stuck_ends_itself_and_is_done_without(undisturbed, tmp_path, monkeypatch):
     monkeypatch.setenv("FAULT_AT", str(tmp_path / "fault"))
     job = Elastic(tmp_path, list(HOSTS), "tests.ranks.programs.faulty", "step", "sleep", "1")

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from hvd_gan.config import DataSettings
-from tests.launch import trained
+from tests.launch import slow, trained
 from tests.ranks.runs import assert_close, largest_difference, weights
 from tests.ranks.towers import train_towers
 
@@ -64,7 +64,7 @@ def test_compressed_gradients_stay_close(one_process, tmp_path):
     assert 0 < difference < 1e-2
 
 
-@pytest.mark.parametrize("kind", ["sync", "plain"])
+@pytest.mark.parametrize("kind", ["sync", slow("plain")])
 def test_only_synchronised_batch_norm_sees_the_whole_batch(kind, tmp_path):
     norm = f"model.settings={{norm: {kind}}}"
     sgd = SETTINGS["sgd"]

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.launch import TINY, Finished, Started, command, environment, launch, train
+from tests.launch import TINY, Finished, Started, command, environment, launch, slow, train
 from tests.ranks.runs import unused_segments, values
 
 pytestmark = pytest.mark.ranks
@@ -151,7 +151,7 @@ def test_an_mpirun_starts_where_another_of_its_process_id_was_killed():
         assert done.returncode == code, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("launcher", ["mpirun", "gloo"])
+@pytest.mark.parametrize("launcher", ["mpirun", slow("gloo")])
 def test_the_first_of_four_ranks_to_fail_is_named_and_the_same_command_goes_on(launcher, tmp_path):
     fault = with_fault(launcher, "step", "raise", 2, tmp_path, ranks=4)
     check(fault, 2)
@@ -183,7 +183,7 @@ def test_a_rank_that_sleeps_ends_the_job_in_time_and_is_named_with_its_function(
 
 
 def _hang(launcher, phase, kind, rank, folder) -> str:
-    stall = 30
+    stall = 20
     fault = with_fault(launcher, phase, kind, rank, folder, stall=stall)
     assert fault.done.code not in (0, 75)
     assert f"rank {rank} " in fault.done.last_line, fault.done.output

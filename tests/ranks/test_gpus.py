@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.launch import launch, train
+from tests.launch import launch, slow, train
 
 pytestmark = pytest.mark.ranks
 SEEING = ("-m", "tests.ranks.programs.seeing")
 
 
-@pytest.mark.parametrize("launcher", ["mpirun", "gloo"])
+@pytest.mark.parametrize("launcher", ["mpirun", slow("gloo")])
 def test_ranks_that_see_the_same_gpus_take_different_ones(launcher):
     done = launch(launcher, 2, *SEEING, "a,b", "a,b")
     assert done.code == 0, done.output
@@ -23,7 +23,7 @@ def test_a_rank_that_is_bound_to_a_gpu_takes_it():
     assert "rank 0: GPU 0" in done.output and "rank 1: GPU 0" in done.output
 
 
-@pytest.mark.parametrize("launcher", ["horovodrun", "mpirun", "gloo"])
+@pytest.mark.parametrize("launcher", [slow("horovodrun"), "mpirun", "gloo"])
 def test_two_ranks_for_one_gpu_are_refused_once_in_the_last_line(launcher):
     done = launch(launcher, 2, *SEEING, "a", "a")
     assert done.code == 2, done.output

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.launch import ROOT, TINY, command, environment, launch
+from tests.launch import ROOT, TINY, command, environment, launch, slow
 
 pytestmark = pytest.mark.ranks
 SHORT = (
@@ -19,7 +19,7 @@ SHORT = (
 
 
 @pytest.mark.parametrize(
-    ("launcher", "ranks"), [("single", 1), ("horovodrun", 2), ("gloo", 2), ("mpirun", 2)]
+    ("launcher", "ranks"), [("single", 1), slow("horovodrun", 2), ("gloo", 2), ("mpirun", 2)]
 )
 def test_the_demo_trains_and_leaves_a_run(launcher, ranks, tmp_path):
     run = tmp_path / "run"

@@ -12,7 +12,7 @@ import tensorflow as tf
 from hvd_gan.data.samples import Sampler
 from hvd_gan.data.source import open_source
 from hvd_gan.engine.checkpoints import checkpoints_in
-from tests.launch import launch, train, trained
+from tests.launch import launch, slow, train, trained
 from tests.ranks.runs import assert_close, metrics, values, weights
 from tests.ranks.test_equivalence import DATA, SCHEDULE
 from tests.ranks.towers import train_towers
@@ -78,7 +78,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("launcher", ["mpirun", "gloo"])
+@pytest.mark.parametrize("launcher", ["mpirun", slow("gloo")])
 def test_all_ranks_skip_what_one_rank_has_wrong(launcher):
     chosen = [fault for fault, _ in CASES.values()]
     done = launch(launcher, 2, "-m", "tests.ranks.programs.poisoned", json.dumps(chosen))
@@ -159,7 +159,7 @@ def test_a_run_rolls_back_and_goes_on_with_other_samples(rolled_back):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [2, 4])
+@pytest.mark.parametrize("step", [slow(2), 4])
 def test_resuming_after_or_before_a_rollback_is_exact(rolled_back, step, tmp_path):
     whole, _ = rolled_back
     run = tmp_path / "run"

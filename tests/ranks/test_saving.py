@@ -18,7 +18,7 @@ from hvd_gan import checkpoints
 from hvd_gan.engine.checkpoint_files import checkpoints_in
 from tests.disks import mount_or_skip, small_disk
 from tests.engine.test_checkpoint_files import DAMAGE, flip_a_bit, lose_the_index
-from tests.launch import ROOT, TINY, Started, command, environment, launch, train, trained
+from tests.launch import ROOT, TINY, Started, command, environment, launch, slow, train, trained
 from tests.ranks.runs import metrics, values
 
 pytestmark = pytest.mark.ranks
@@ -138,6 +138,7 @@ def test_pictures_and_evaluations_follow_the_same_policy(tmp_path):
         assert no_half_written_files(run)
 
 
+@pytest.mark.slow
 def test_a_disk_that_turns_read_only_stops_the_job(whole, tmp_path):
     with small_disk(tmp_path / "disk", "4m") as disk:
         done = disturbed("readonly@6", disk / "run")
@@ -171,13 +172,15 @@ def test_a_run_folder_that_is_removed_under_the_job_is_told(tmp_path):
 
 @pytest.mark.parametrize(
     ("moment", "saved"),
-    {
-        "checkpoints.writing": [1, 2, 3, 4, 5, 6],  # Before anything is written.
-        "checkpoints.seal": [1, 2, 3, 4, 5, 6],  # Without sums yet.
-        "checkpoint_files.sync": [1, 2, 3, 4, 5, 6],  # With sums, and not yet on the disk.
-        "checkpoints.sync_folder": [1, 2, 3, 4, 5, 6, 7],  # Renamed.
-        "checkpoints.remove": [5, 6, 7],  # In the midst of pruning.
-    }.items(),
+    [
+        # Before anything is written; without sums yet; with sums, and not yet on the disk.
+        slow("checkpoints.writing", [1, 2, 3, 4, 5, 6]),
+        ("checkpoints.seal", [1, 2, 3, 4, 5, 6]),
+        slow("checkpoint_files.sync", [1, 2, 3, 4, 5, 6]),
+        # Renamed; in the midst of pruning.
+        slow("checkpoints.sync_folder", [1, 2, 3, 4, 5, 6, 7]),
+        ("checkpoints.remove", [5, 6, 7]),
+    ],
 )
 def test_a_kill_in_the_midst_of_saving_loses_nothing_that_was_saved(whole, tmp_path, moment, saved):
     run = tmp_path / "run"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hvd_gan.engine.checkpoint_files import checkpoints_in
-from tests.launch import launch, train
+from tests.launch import launch, slow, train
 from tests.ranks.runs import metrics, values, weights
 
 pytestmark = pytest.mark.ranks
@@ -81,7 +81,7 @@ def test_rates_run_over_all_visits_of_a_stage_together(whole):
     np.testing.assert_allclose(rates, expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize("step", [4, 9, 19])
+@pytest.mark.parametrize("step", [4, slow(9), 19])
 def test_resuming_inside_a_cycle_or_before_a_plateau_is_exact(whole, step, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(whole, run)
