@@ -29,9 +29,15 @@ def usable_cores() -> frozenset[int]:
 
 def quota(cgroup: Path = Path("/sys/fs/cgroup")) -> float:
     """The CPU time that a container may use, in cores; infinity where there is no limit."""
+    first = cgroup / "cpu"
     try:
-        limit, period = (cgroup / "cpu.max").read_text().split()
-        return math.inf if limit == "max" else int(limit) / int(period)
+        if first.is_dir():
+            # Version 1 of Linux's control groups.
+            files = (first / "cpu.cfs_quota_us", first / "cpu.cfs_period_us")
+            limit, period = (path.read_text().strip() for path in files)
+        else:
+            limit, period = (cgroup / "cpu.max").read_text().split()
+        return math.inf if limit in ("max", "-1") else int(limit) / int(period)
     except (OSError, ValueError):
         return math.inf
 

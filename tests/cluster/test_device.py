@@ -35,6 +35,14 @@ def test_a_containers_quota_is_read(text, cores, tmp_path):
     assert quota(tmp_path) == cores
 
 
+@pytest.mark.parametrize(("limit", "cores"), [("150000", 1.5), ("-1", math.inf)])
+def test_so_is_one_of_the_first_version_of_control_groups(limit, cores, tmp_path):
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu/cpu.cfs_quota_us").write_text(f"{limit}\n")
+    (tmp_path / "cpu/cpu.cfs_period_us").write_text("100000\n")
+    assert quota(tmp_path) == cores
+
+
 def test_a_device_says_what_it_is():
     assert str(Device(None, 1)) == "CPU, 1 thread"
     assert str(Device(None, 4)) == "CPU, 4 threads"
