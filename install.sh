@@ -168,6 +168,16 @@ stamp_is() { # LINE...
     [[ -x $VENV/bin/python && -f $stamp && $(head -n "$#" "$stamp") == "$(printf '%s\n' "$@")" ]]
 }
 
+# One install.sh at a time; the second then finds the work done. Holds the lock until the script ends.
+wait_for_others() {
+    local held=75
+    # NFS locks only what is open for writing.
+    { exec 9<>"$here/install.sh"; } 2>/dev/null || exec 9<"$here/install.sh"
+    flock --nonblock --conflict-exit-code "$held" 9 2>/dev/null && return
+    # With any other answer there are no locks on this file system: one goes without.
+    [[ $? != "$held" ]] || { echo "Waiting for another install.sh to finish" && flock 9; }
+}
+
 # What must be there before anything is made. Whoever has no compiler should know at once.
 check_tools() {
     local include
@@ -421,12 +431,7 @@ main() {
     filled_by="$here, ${GPU:+$kind, }extras $EXTRAS, $(cat "$here/install.sh" "$constraints" "$here/setup.py" | sha256sum)"
 
     if ! stamp_is "$made_for" "$filled_by"; then
-        # One at a time; the second then finds the work done.
-        exec 9<"$here/install.sh"
-        if ! flock -n 9; then
-            echo "Waiting for another install.sh to finish"
-            flock 9
-        fi
+        wait_for_others
     fi
     if ! stamp_is "$made_for" "$filled_by"; then
         cache=${HVD_GAN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hvd_gan}

@@ -8,6 +8,9 @@ readonly SIGNALLED=138
 
 MAX_RESTARTS=${MAX_RESTARTS:-100}
 
+# `sbatch --export=...` would have srun keep from the ranks what is exported here.
+export SLURM_EXPORT_ENV=ALL
+
 # This job alone: the number of an array's last element is also that of the whole array.
 JOB=$SLURM_JOB_ID
 [[ -z ${SLURM_ARRAY_TASK_ID:-} ]] || JOB=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
@@ -109,8 +112,11 @@ is_to_go_on() {
 
 # Whether a node does not answer, which has taken its ranks along. Slurm may need minutes to notice.
 a_node_is_lost() {
-    local answer=(srun --overlap --mpi=none --gres=none --ntasks-per-node=1)
-    answer+=(--nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" true)
+    local answer=(srun --mpi=none --gres=none --ntasks-per-node=1)
+    answer+=(--nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES")
+    # Slurm 20.11 and newer want to be told, older ones know no such option.
+    ! grep -q -e --overlap <<<"$(srun --help 2>&1)" || answer+=(--overlap)
+    answer+=(true)
     ! env -u SLURM_GPUS_PER_TASK -u SLURM_GRES timeout 60 "${answer[@]}" 2>/dev/null || return 1
     say "a node does not answer"
 }
@@ -135,7 +141,7 @@ choose_launcher() {
     local why="as LAUNCHER says"
     if [[ $LAUNCHER == auto ]]; then
         LAUNCHER=srun why="Slurm's PMIx starts this MPI"
-        if ! srun --mpi=list 2>&1 | grep -q pmix; then
+        if ! grep -q pmix <<<"$(srun --mpi=list 2>&1)"; then
             LAUNCHER=mpirun why="this Slurm has no PMIx"
         elif ! timeout 120 "${SRUN[@]}" "${PYTHON[@]}" -c "$WORLD_IS_WHOLE" >/dev/null 2>&1; then
             LAUNCHER=mpirun why="srun --mpi=pmix does not start this MPI"
@@ -143,7 +149,7 @@ choose_launcher() {
     fi
     case $LAUNCHER in
         srun) LAUNCH=("${SRUN[@]}") ;;
-        mpirun) LAUNCH=(mpirun --bind-to none --map-by slot) && give_mpirun_all_gpus ;;
+        mpirun) LAUNCH=(mpirun --bind-to none --map-by slot) && give_mpirun_whole_nodes ;;
         *) refuse "LAUNCHER=$LAUNCHER is none of auto, srun, mpirun" ;;
     esac
     command -v "${LAUNCH[0]}" >/dev/null || refuse \
@@ -151,9 +157,10 @@ choose_launcher() {
     say "ranks start by $LAUNCHER: $why"
 }
 
-# mpirun starts one daemon on each node, as a job step. With --gpus-per-task that step would have
-# one GPU, and all ranks of the node with it.
-give_mpirun_all_gpus() {
+# mpirun starts one daemon on each node, as a job step of one task. That step would have one rank's
+# cores, and with --gpus-per-task one GPU, for all ranks of the node.
+give_mpirun_whole_nodes() {
+    unset SRUN_CPUS_PER_TASK
     [[ -n ${SLURM_GPUS_ON_NODE:-} ]] || return 0
     unset SLURM_GPUS_PER_TASK
     export SLURM_GRES=gpu:$SLURM_GPUS_ON_NODE

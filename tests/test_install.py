@@ -1,4 +1,4 @@
-"""Which CUDA compiler install.sh takes for the GPU build."""
+"""How install.sh decides: the CUDA compiler for the GPU build, and when to wait for another one."""
 
 from __future__ import annotations
 
@@ -64,3 +64,43 @@ def test_the_gpus_capabilities_can_be_chosen_and_are_part_of_the_name(tmp_path):
 def test_capabilities_that_are_none_are_refused(tmp_path):
     code, output = choose(tmp_path, None, HOROVOD_BUILD_CUDA_CC_LIST="8.0;9.0")
     assert code == 1 and "8.0;9.0 is not a list of compute capabilities" in output
+
+
+LOCK = """
+set -euo pipefail
+source <(sed '/^main /d' "$1/install.sh")
+here=$2
+wait_for_others
+echo locked
+read -r _
+"""
+
+
+def locking(folder: Path, path: str = "") -> subprocess.Popen:
+    """An install.sh that takes the lock of a folder, says so, and holds it for a line of input."""
+    return subprocess.Popen(
+        ["bash", "-c", LOCK, "install.sh", ROOT, folder],
+        env={"PATH": f"{path}/usr/bin:/bin"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o555])
+def test_a_second_one_waits_for_the_first(mode, tmp_path):
+    (tmp_path / "install.sh").touch(mode)
+    first = locking(tmp_path)
+    assert first.stdout.readline() == "locked\n"
+    second = locking(tmp_path)
+    assert second.stdout.readline() == "Waiting for another install.sh to finish\n"
+    assert first.communicate("end\n")[0] == "" and first.returncode == 0
+    assert second.communicate("end\n")[0] == "locked\n" and second.returncode == 0
+
+
+def test_where_files_cannot_be_locked_it_goes_on_without(tmp_path):
+    (tmp_path / "install.sh").touch()
+    (tmp_path / "flock").write_text("#!/bin/sh\necho 'flock: 9: Bad file descriptor' >&2; exit 65")
+    (tmp_path / "flock").chmod(0o755)
+    one = locking(tmp_path, f"{tmp_path}:")
+    assert one.communicate("end\n")[0] == "locked\n" and one.returncode == 0

@@ -23,9 +23,9 @@ PAGE = JOBS / "README.md"
 SRUN = r"""#!/bin/bash
 case "$*" in
     --mpi=list) echo "MPI plugin types are..."; echo "${STUB_MPI-pmix}" >&2 ;;
-    --help) echo "${STUB_SRUN_HELP-}" ;;
+    --help) echo "${STUB_SRUN_HELP---overlap}" ;;
     *WORLD*) exit "${STUB_PROBE-0}" ;;
-    *--overlap*) exit "${STUB_ANSWER-0}" ;;
+    *" true" | *--overlap*) echo "$*" >"$STUB/asked"; exit "${STUB_ANSWER-0}" ;;
     *) printf '%s\0' srun "$@" >"$STUB/called"; env >"$STUB/environment"; exit "${STUB_CODE-0}" ;;
 esac
 """
@@ -108,7 +108,7 @@ def documented() -> list[str]:
     """The `sbatch` commands of the page and of the scripts' first lines."""
     lines = [line for path in (PAGE, *SCRIPTS) for line in path.read_text().splitlines()]
     return sorted(
-        {line.strip("# ") for line in lines if re.match(r"[# ]   ([A-Z]+=\S+ )?sbatch ", line)}
+        {line.strip("# ") for line in lines if re.match(r"[# ]   ([A-Z]+=\S+ )*sbatch ", line)}
     )
 
 
@@ -156,6 +156,17 @@ def test_a_sweeps_line_is_split_like_a_shell_does_and_nothing_is_run(submit, tmp
 
 
 @pytest.mark.parametrize(
+    ("line", "says"),
+    [("seed=1 model.build=it's", "a quote has no partner"), (" \t ", "has nothing in line 1")],
+)
+def test_a_sweeps_line_that_cannot_be_read_trains_nothing(line, says, submit, tmp_path):
+    (tmp_path / "lines").write_text(f"{line}\n")
+    array = {"SLURM_ARRAY_JOB_ID": "5", "SLURM_ARRAY_TASK_ID": "1"}
+    ended = submit("sweep.sbatch", "lines", "runs", **array)
+    assert ended.code == 2 and says in ended.output and not ended.called
+
+
+@pytest.mark.parametrize(
     ("variables", "launcher", "says"),
     [
         ({}, "srun", "Slurm's PMIx starts this MPI"),
@@ -178,6 +189,21 @@ def test_srun_gets_the_cores_and_mpirun_the_gpus_that_slurm_would_keep_back(subm
     assert (by_srun["SRUN_CPUS_PER_TASK"], by_srun["SLURM_GPUS_PER_TASK"]) == ("8", "1")
     by_mpirun = submit("train.sbatch", LAUNCHER="mpirun", **asked).environment
     assert "SLURM_GPUS_PER_TASK" not in by_mpirun and by_mpirun["SLURM_GRES"] == "gpu:4"
+    # A daemon's step with the cores of one task would hold all of its node's ranks.
+    assert "SRUN_CPUS_PER_TASK" not in by_mpirun
+
+
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+def test_what_is_exported_here_reaches_the_ranks_whatever_sbatch_was_told(launcher, submit):
+    ended = submit("train.sbatch", LAUNCHER=launcher, SLURM_EXPORT_ENV="NONE")
+    assert ended.environment["SLURM_EXPORT_ENV"] == "ALL"
+
+
+@pytest.mark.parametrize("options", ["--overlap", "--no-such-thing"])
+def test_nodes_are_asked_as_this_slurm_understands(options, submit, tmp_path):
+    submit("train.sbatch", LAUNCHER="srun", STUB_SRUN_HELP=options, **FAILED)
+    asked = (tmp_path / "asked").read_text().split()
+    assert ("--overlap" in asked) == (options == "--overlap") and asked[-1] == "true"
 
 
 def test_pyxis_gets_the_image_and_the_folders(submit, tmp_path):
@@ -190,6 +216,15 @@ def test_pyxis_gets_the_image_and_the_folders(submit, tmp_path):
         f"--container-workdir={tmp_path}",
         *("python", "-m", "hvd_gan.train", "--preset", "demo"),
     ]
+
+
+def test_pyxis_gets_a_file_by_its_whole_path(submit, tmp_path):
+    """Without a slash in front it takes it for a name in a registry."""
+    (tmp_path / "hvd-gan.sqsh").touch()
+    ended = submit(
+        "train-container.sbatch", IMAGE="hvd-gan.sqsh", STUB_SRUN_HELP="--container-image"
+    )
+    assert f"--container-image={tmp_path}/hvd-gan.sqsh" in ended.called
 
 
 @pytest.mark.parametrize(("gpus", "nvidia"), [({}, []), ({"SLURM_GPUS_ON_NODE": "4"}, ["--nv"])])

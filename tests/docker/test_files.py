@@ -73,10 +73,15 @@ def test_compose_keeps_the_nodes_to_themselves():
     services = COMPOSE["services"]
     assert COMPOSE["networks"] == {"ranks": {"internal": True}}
     assert services["node1"]["networks"] == services["node2"]["networks"] == ["ranks"]
-    assert services["keys"]["network_mode"] == "none"
     assert not any("ports" in service for service in services.values())
-    for name in ("node1", "node2"):
-        assert "keys:/home/hvd/.ssh:ro" in services[name]["volumes"]
+    assert "keys:/home/hvd/.ssh:ro" in services["node1"]["volumes"]
+
+
+def test_nothing_but_the_training_ends_by_itself():
+    """`--exit-code-from` stops all services when the first one ends, with whatever code."""
+    others = {name: service for name, service in COMPOSE["services"].items() if name != "node1"}
+    assert list(others) == ["node2"]
+    assert others["node2"]["command"][-1].endswith("exec serve-ssh")
 
 
 @pytest.mark.parametrize(

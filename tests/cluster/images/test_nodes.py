@@ -34,12 +34,6 @@ def test_compose_file_trains_on_two_containers(storage, folder, tmp_path):
     def start(service, **options):
         return storage.container(services[service]["image"], **options)
 
-    with start("keys", volumes=mounts("keys")) as keys:
-        assert keys.run(*services["keys"]["command"]).code == 0
-        made = (volumes["keys"] / "id_ed25519").read_bytes()
-        assert keys.run(*services["keys"]["command"]).code == 0
-        assert (volumes["keys"] / "id_ed25519").read_bytes() == made
-
     with network(["node1", "node2"]) as addresses:
         hosts = _hosts_file(tmp_path, {addresses[name]: name for name in addresses})
         options = {
@@ -52,7 +46,7 @@ def test_compose_file_trains_on_two_containers(storage, folder, tmp_path):
         }
         with (
             start("node2", **options["node2"]) as node2,
-            node2.start(),
+            node2.start(*services["node2"]["command"]),
             start("node1", **options["node1"]) as node1,
         ):
             _wait_for_ssh(node1, "node2")
@@ -62,6 +56,11 @@ def test_compose_file_trains_on_two_containers(storage, folder, tmp_path):
             if " doctor " in commands.output:
                 health = node2.run(*check[1:])
                 assert health.code == 0, health.output
+        with start("node2", volumes=mounts("node2")) as again:
+            made = (volumes["keys"] / "id_ed25519").read_bytes()
+            shell, option, script = services["node2"]["command"]
+            assert again.run(shell, option, script.replace("serve-ssh", "true")).code == 0
+            assert (volumes["keys"] / "id_ed25519").read_bytes() == made
     assert done.code == 0, done.output
     assert "node1: rank 0" in done.output
     assert "node2: rank 1" in done.output
