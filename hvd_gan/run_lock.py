@@ -14,6 +14,8 @@ from hvd_gan.config_base import ConfigError
 
 # A job that has just been killed may need a moment to be gone.
 WAIT_SECONDS = 5.0
+# NFS keeps the lock of a host that it has lost for 90 s, while an elastic job goes on without it.
+LOST_HOST_SECONDS = 100.0
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 

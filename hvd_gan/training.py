@@ -38,7 +38,7 @@ from hvd_gan.run_folder import (
     save_settings,
     settings_to_go_on_with,
 )
-from hvd_gan.run_lock import RunLock
+from hvd_gan.run_lock import LOST_HOST_SECONDS, WAIT_SECONDS, RunLock
 from hvd_gan.same_code import check_same_code
 from hvd_gan.screen import Screen
 from hvd_gan.watching import Watched, make_monitors, state_of
@@ -129,9 +129,9 @@ def _prepare(request: Request, world: World, lock: RunLock, committed: Committed
         settings, layer = load(request.preset, request.files, request.overrides)
         settings.rank_batch(world.size)
         folder = make_folder(request.run, request.fresh)
-        # Before anything else is written or removed there.
-        warnings = lock.take(folder.lock)
         in_memory = committed is not None and committed.values is not None
+        # Before anything else is written or removed there.
+        warnings = lock.take(folder.lock, LOST_HOST_SECONDS if in_memory else WAIT_SECONDS)
         has_begun = in_memory or folder.has_checkpoints()
         settings = settings_to_go_on_with(folder, settings, has_begun)
         folder.read_quality()

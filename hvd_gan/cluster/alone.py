@@ -24,14 +24,18 @@ WAITING_SECONDS = 3.0
 LOST_SECONDS = 15.0
 
 
-def end_later(seconds: float, finding: str) -> threading.Timer:
-    """Ends this process, non-zero, if it has not got on by then; `finding` says what it has not."""
+def end_later(seconds: float, finding: str, last: bool = True) -> threading.Timer:
+    """Ends this process, non-zero, if it has not got on by then; `finding` says what it has not.
+
+    last: whether the job ends with it; in an elastic one others may go on.
+    """
 
     def end() -> None:
         if not doing():
             threading.Event().wait(WAITING_SECONDS)
-        say_last(_sentence(f"{finding} in {seconds:g} s"))
-        leave_exit_code(EXIT_FAILED)
+        (say_last if last else say)(_sentence(f"{finding} in {seconds:g} s"))
+        if last:
+            leave_exit_code(EXIT_FAILED)
         os._exit(EXIT_FAILED)
 
     timer = threading.Timer(seconds, end)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-LAUNCHERS = {"mpirun", "mpiexec", "prterun", "orterun", "horovodrun"}
+LAUNCHERS = {"mpirun", "mpiexec", "prterun", "orterun", "horovodrun", "horovod.runner.launch"}
 DAEMONS = {"prted", "orted"}
 
 # The number of processes, as the launchers state it: Open MPI's mpirun, MPICH's and Slurm's PMI,
@@ -17,9 +17,11 @@ DAEMONS = {"prted", "orted"}
 SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "HOROVOD_SIZE")
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "HOROVOD_RANK")
 
-# Names a file in which rank 0 leaves its exit code, for a supervisor whose launcher loses it; until
-# it has one, that it has started.
+# Names a file in which ranks leave the job's exit code, for a supervisor whose launcher loses it;
+# until there is one, that they have started.
 EXIT_FILE = "HVD_GAN_EXIT_FILE"
+# Names a file for the sentence that is to stand last on the screen, below all that a launcher says.
+LAST_WORDS_FILE = "HVD_GAN_LAST_WORDS"
 STARTED = "started"
 PR_SET_PDEATHSIG = 1
 
@@ -52,24 +54,27 @@ def stated_rank(environment: Mapping[str, str] = os.environ) -> int | None:
 
 
 def is_supervised() -> bool:
-    """Whether a supervisor on this host waits for rank 0's exit code."""
+    """Whether a supervisor on this host waits for the job's exit code."""
     # On another host than the supervisor's there is no such file.
     return os.path.exists(os.environ.get(EXIT_FILE, ""))
 
 
 def leave_exit_code(code: int) -> bool:
-    """Tells the supervisor, if there is one, how the job has ended. For rank 0, and for any rank
-    that fails before rank 0 can know.
+    """Tells the supervisor, if there is one on this host, how the job has ended, as all ranks agree
+    or as the first one finds that fails.
     """
     return _leave(str(code))
 
 
 def leave_start() -> None:
-    """Tells the supervisor that the job runs: it is to believe no 0 but rank 0's. For rank 0.
+    """Tells the supervisor, if there is one on this host, that the job runs: it is to believe no 0
+    of a launcher from now on.
 
     Open MPI 5's mpirun ends with 0 when it has lost a host.
     """
-    _leave(STARTED)
+    # Another rank may have come further.
+    if is_supervised() and not Path(os.environ[EXIT_FILE]).read_text():
+        _leave(STARTED)
 
 
 def _leave(note: str) -> bool:
@@ -149,6 +154,7 @@ def _ancestors() -> Iterator[tuple[int, list[str]]]:
             status = Path(f"/proc/{pid}/stat").read_text()
         except OSError:
             return
-        yield pid, [os.path.basename(word) for word in words[:2]]
+        # `python horovodrun`, or `python -m horovod.runner.launch`.
+        yield pid, [os.path.basename(word) for word in words[:3]]
         # The command's name stands in parentheses and may hold spaces; the parent comes after.
         pid = int(status.rpartition(")")[2].split()[1])

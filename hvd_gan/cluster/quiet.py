@@ -6,6 +6,8 @@ import importlib
 import os
 import sys
 
+from hvd_gan.cluster.voice import stderr_turned_away
+
 
 def open_closed_streams() -> None:
     """Gives this process a stdin, stdout and stderr that lead nowhere, where it has none: `>&-`."""
@@ -28,11 +30,5 @@ def import_tensorflow(verbose: bool) -> None:
         importlib.import_module("horovod.tensorflow")
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    saved, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 2)
-    try:
+    with stderr_turned_away():
         importlib.import_module("horovod.tensorflow")
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-        os.close(null)

@@ -14,7 +14,6 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 
 import psutil
 
@@ -27,6 +26,7 @@ from hvd_gan.cluster.exit_codes import (
 )
 from hvd_gan.cluster.launcher import (
     EXIT_FILE,
+    LAST_WORDS_FILE,
     LAUNCHERS,
     STARTED,
     LaunchError,
@@ -35,8 +35,8 @@ from hvd_gan.cluster.launcher import (
 )
 from hvd_gan.cluster.network import check_nic, launcher_environment, with_nic
 from hvd_gan.cluster.scratch import Scratch
-from hvd_gan.cluster.voice import say
-from hvd_gan.cluster.witness import Witness, descendants, ranks_of
+from hvd_gan.cluster.voice import last_words, say
+from hvd_gan.cluster.witness import KILLED, Witness, catches, descendants, listeners, ranks_of
 
 ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 # From killing the ranks to killing the launcher.
@@ -60,7 +60,11 @@ def supervise(command: Sequence[str], restarts: int = 0) -> int:
         return EXIT_REFUSED
     for restart in range(restarts + 1):
         job = _Job(command)
-        code = job.run()
+        try:
+            code = job.run()
+        except OSError as error:
+            say(f"{command[0]} cannot be started: {error.strerror}")
+            return EXIT_REFUSED
         if code in FINAL or job.asked or restart == restarts:
             break
         say(f"the job has ended with code {code}; restart {restart + 1} of {restarts}")
@@ -90,6 +94,7 @@ class _Job:
                 **launcher_environment(os.environ),
                 **self._scratch.environment(os.environ),
                 EXIT_FILE: str(self._scratch.note),
+                LAST_WORDS_FILE: str(self._scratch.words),
                 SUPERVISED: "1",
             }
             self._launcher = subprocess.Popen(
@@ -102,29 +107,37 @@ class _Job:
             said = self._scratch.note.read_text()
             if code < 0:
                 self._end_orphans()
+            words = last_words(self._scratch.words)
         if self._stopped is not None:
             code, why = self._stopped
             say(why)
             return code
         if code < 0:
             say(f"the launcher was ended by signal {-code}; the same command goes on")
-        code = code if code >= 0 else 128 - code
-        testimony = self._witness.testimony(code)
-        if not said and not self.asked and testimony:
-            say(testimony)
+        code = code if code >= 0 else KILLED - code
         if not said and self._elastic and code:
             say("the job has ended with too few hosts left; the same command goes on")
+        if words is None and not said and not self.asked:
+            words = self._witness.testimony(code)
+        if words is not None:
+            say(words)
+        if said == STARTED:
+            # A signal's number is a launcher's word for how a rank has failed.
+            code = code if 0 < code < KILLED else EXIT_FAILED
+        elif said:
+            code = int(said) or code
         if said:
-            code = (code or EXIT_FAILED) if said == STARTED else int(said) or code
             # For a supervisor around this one: a job script.
             leave_exit_code(code)
         return code
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
+        # What was to be ignored, as by nohup, still is.
+        heard = [number for number in ASKING if signal.getsignal(number) != signal.SIG_IGN]
         before = {
             number: signal.signal(number, lambda number, frame: self._pending.append(number))
-            for number in ASKING
+            for number in heard
         }
         try:
             yield
@@ -163,24 +176,32 @@ class _Job:
 
     def _ask(self, number: int) -> None:
         """Lets the ranks save and stop, if they can; else ends them."""
-        ranks = ranks_of(self._launcher.pid)
-        listening = [pid for pid in ranks if _catches(pid, signal.SIGUSR1)]
-        # mpirun hands it on to ranks on other hosts.
-        forwarding = (
-            [] if ranks else [p.pid for p in descendants(self._launcher.pid) if _is_mpirun(p)]
-        )
-        if not listening and not forwarding:
+        ranks, started = ranks_of(self._launcher.pid), self._scratch.note.read_text()
+        asked = listeners(self._launcher.pid, signal.SIGUSR1)
+        if not ranks:
+            # mpirun hands it on to ranks on other hosts.
+            mpiruns = [p.pid for p in descendants(self._launcher.pid) if _is_mpirun(p)]
+            asked = [pid for pid in mpiruns if catches(pid, signal.SIGUSR1)]
+        if not asked:
             self._stop_at_once()
-            self._stopped = 128 + number, "stopped"
-            if self._trains:
+            self._stopped = KILLED + number, "stopped"
+            if self._trains and ranks and not started:
                 self._stopped = EXIT_STOPPED, "stopped before the start; the same command goes on"
+            elif self._trains:
+                self._stopped = (
+                    EXIT_INTERRUPTED,
+                    (
+                        "stopped at once, as no rank here could be asked to save; the same command "
+                        "goes on from the last checkpoint"
+                    ),
+                )
             return
-        for pid in listening or forwarding:
+        for pid in asked:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGUSR1)
         # The name under which the ranks will tell of it.
-        asked = "" if number == signal.SIGUSR1 else ", asked by SIGUSR1"
-        say(f"the ranks will stop after their step{asked}, and save; Ctrl-C stops them at once")
+        name = "" if number == signal.SIGUSR1 else ", asked by SIGUSR1"
+        say(f"the ranks will stop after their step{name}, and save; Ctrl-C stops them at once")
 
     def _stop_at_once(self) -> None:
         self._processes = descendants(self._launcher.pid)
@@ -213,13 +234,3 @@ def _is_mpirun(process: psutil.Process) -> bool:
         return process.name() in LAUNCHERS
     except psutil.Error:
         return False
-
-
-def _catches(pid: int, number: signal.Signals) -> bool:
-    """Whether a process has a handler for a signal, rather than being ended by it."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
-    caught = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
-    return bool(int(caught, 16) >> (number - 1) & 1)

@@ -19,7 +19,7 @@ from hvd_gan.cluster.launcher import (
     leave_start,
 )
 from hvd_gan.cluster.quiet import import_tensorflow, open_closed_streams
-from hvd_gan.cluster.voice import say_in_the_end, say_last
+from hvd_gan.cluster.voice import say, say_in_the_end, say_last
 from hvd_gan.cluster.world import AgreedError, World, start
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ EXIT_SECONDS = 60.0
 ELASTIC_TIMEOUT = 600
 # Of TensorFlow's errors on one line; the traceback has the rest.
 LONGEST = 300
+# Of any other's: what a terminal, a message to the hub and a person can take.
+LONGEST_OF_OTHERS = 4000
 # How often an elastic job may begin anew without having come any further.
 FRUITLESS = 5
 
@@ -55,12 +57,11 @@ def run(
         import_tensorflow(verbose)
         world = start(stall_timeout)
         starting.cancel()
-        if world.is_root:
-            leave_start()
+        leave_start()
         code = _agreed(job, world)
-        # Every rank comes here, at its job's end or with the error that all have: none exits, and
-        # is taken for a failure, before the others are done.
-        told = world.broadcast(world.is_root and leave_exit_code(code))
+        # Every rank comes here, at its job's end or with the error that all have, and so with one
+        # code: none exits, and is taken for a failure, before the others are done.
+        told = world.agree(leave_exit_code(code))
         world.gather(None)
         world.lifeline.leave()
     except BaseException as error:
@@ -81,6 +82,7 @@ def run_elastic(
     An error of this rank's own ends this rank; the driver then goes on without its host.
     """
     world: World | None = None
+    end_with_the_connection()
     open_closed_streams()
     faulthandler.enable()
     # So long the driver waits for hosts; it does not know of a rank that lives and is silent.
@@ -98,8 +100,9 @@ def run_elastic(
                     starting.cancel()
                     committed.join(world.broadcast)
                     with watched(world.lifeline, stall_timeout):
-                        code = _agreed(lambda world: job(world, committed), world)
-                        told = world.broadcast(world.is_root and leave_exit_code(code))
+                        end = _agreed(lambda world: job(world, committed), world)
+                        told = world.agree(leave_exit_code(end))
+                    code = end
                 except Exception as error:
                     # What is no loss, but looks like one, would come again for ever.
                     fruitless = fruitless + 1 if committed.values is held else 0
@@ -109,8 +112,11 @@ def run_elastic(
                 finally:
                     starting.cancel()
     except BaseException as error:
-        fail(world, error)
-    end_later(EXIT_SECONDS, "has not ended")
+        # The job goes on without this rank, if others are left.
+        traceback.print_exception(error)
+        say(f"{world or who()} failed: {_what(error)}")
+        os._exit(EXIT_REFUSED if isinstance(error, LaunchError) else EXIT_FAILED)
+    end_later(EXIT_SECONDS, "has not ended", last=False)
     return 0 if told else code
 
 
@@ -145,7 +151,10 @@ def fail(world: World | None, error: BaseException) -> NoReturn:
 
 def _what(error: BaseException) -> str:
     """An error on one line."""
-    text = " ".join(str(error).split())
+    # What cannot be printed, a NUL among it, as an escape.
+    text = "".join(
+        each if each.isprintable() else ascii(each)[1:-1] for each in " ".join(str(error).split())
+    )
     if isinstance(error, LaunchError):
         return text
     if isinstance(error, KeyboardInterrupt):
@@ -154,7 +163,7 @@ def _what(error: BaseException) -> str:
         return f"the program left by sys.exit({error.code!r}) in mid-run"
     what = f"{type(error).__name__}: {text or 'no message'}"
     if not type(error).__module__.startswith("tensorflow"):
-        return what
+        return what if len(what) <= LONGEST_OF_OTHERS else f"{what[:LONGEST_OF_OTHERS]} ..."
     # The exception of a Python function in the graph stands deep in TensorFlow's many lines.
     inner = re.findall(r"^\s*([\w.]*(?:Error|Exception|Exit): .+)$", str(error), re.MULTILINE)
     what = inner[-1] if inner else what

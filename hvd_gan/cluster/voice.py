@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
 
-from hvd_gan.cluster.launcher import is_supervised, launcher_pid
+from hvd_gan.cluster.launcher import LAST_WORDS_FILE, is_supervised, launcher_pid
 
 # Speaks after the launcher's own many lines: waits for its end, 10 s at most. Whoever has started
 # the launcher may only take note of it when this here, too, has let go of the screen: a zombie.
@@ -17,11 +22,31 @@ do sleep 0.05; n=$((n+1)); done
 printf '%s\\n' "$2"
 """
 
+# Where to speak while stderr is turned away.
+_elsewhere: list[TextIO] = []
+
 
 def say(message: str) -> None:
     """Writes a message to this process's stderr, if there is anybody to read it."""
     with contextlib.suppress(OSError, ValueError):
-        print(f"hvd_gan: {message}", file=sys.stderr, flush=True)
+        print(f"hvd_gan: {message}", file=[sys.stderr, *_elsewhere][-1], flush=True)
+
+
+@contextlib.contextmanager
+def stderr_turned_away() -> Iterator[None]:
+    """Sends what this process writes to file descriptor 2 nowhere, but for what is said here and
+    for what faulthandler tells of a crash.
+    """
+    with open(os.devnull, "w") as nowhere, os.fdopen(os.dup(2), "w") as screen:
+        os.dup2(nowhere.fileno(), 2)
+        faulthandler.enable(screen)
+        _elsewhere.append(screen)
+        try:
+            yield
+        finally:
+            os.dup2(screen.fileno(), 2)
+            faulthandler.enable()
+            _elsewhere.remove(screen)
 
 
 def say_in_the_end(message: str) -> None:
@@ -35,10 +60,13 @@ def say_in_the_end(message: str) -> None:
 def say_last(message: str) -> None:
     """Writes a message now, and once more when the launcher has ended, to the launcher's stderr.
 
-    mpirun and horovodrun print a dozen lines of their own after a rank has failed. Works where the
-    launcher runs on this host; on another one the first report stands above those lines.
+    mpirun and horovodrun print a dozen lines of their own after a rank has failed. A supervisor, if
+    there is one, says it; else it works where the launcher runs on this host; on another one the
+    first report stands above those lines.
     """
     say(message)
+    if _leave(message):
+        return
     launcher = launcher_pid()
     if launcher is None:
         return
@@ -51,6 +79,27 @@ def say_last(message: str) -> None:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
-    except OSError:
-        # No /proc, or a screen that cannot be opened twice (a socket): the report above stands.
+    except (OSError, ValueError):
+        # No /proc, a screen that cannot be opened twice (a socket), or words that no command may
+        # have: the report above stands.
         return
+
+
+def last_words(path: Path) -> str | None:
+    """What was left to be said last; of several sentences the first, as its cause is."""
+    said = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+    return said[0] if said else None
+
+
+def _leave(message: str) -> bool:
+    """Whether a supervisor on this host will say it when the launcher has ended."""
+    path = os.environ.get(LAST_WORDS_FILE, "")
+    # On other hosts than the supervisor's there is no such folder.
+    if not os.path.isdir(os.path.dirname(path)):
+        return False
+    try:
+        with open(path, "a", encoding="utf-8", errors="replace") as file:
+            file.write(f"{message}\n")
+    except OSError:
+        return False
+    return True

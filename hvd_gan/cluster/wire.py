@@ -17,7 +17,7 @@ import psutil
 CONNECT_SECONDS = 5.0
 # How long the other end may leave data unacknowledged, or be silent, before it counts as gone. A
 # process that is only stopped is not: its kernel goes on answering.
-UNREACHABLE_SECONDS = 15
+UNREACHABLE_SECONDS = 10
 LONGEST_LINE = 2**20
 
 Message = dict[str, Any]

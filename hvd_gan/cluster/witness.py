@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import socket
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 
@@ -68,16 +72,41 @@ def descendants(pid: int) -> list[psutil.Process]:
 
 def ranks_of(launcher: int) -> dict[int, str]:
     """The ranks below a launcher on this host, as their process ids and numbers."""
+    found: dict[int, str] = {}
+    for process, number in _numbered(launcher):
+        # What a rank starts inherits its number.
+        with contextlib.suppress(psutil.Error):
+            if process.ppid() not in found:
+                found[process.pid] = number
+    return found
+
+
+def listeners(launcher: int, number: signal.Signals) -> list[int]:
+    """The process ids of ranks below a launcher that have a handler for a signal, rather than being
+    ended by it; also of those that a wrapper has started.
+    """
+    return [process.pid for process, _ in _numbered(launcher) if catches(process.pid, number)]
+
+
+def catches(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has a handler for a signal."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    caught = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught, 16) >> (number - 1) & 1)
+
+
+def _numbered(launcher: int) -> Iterator[tuple[psutil.Process, str]]:
+    """All below a launcher that have a rank's number in their environment."""
     # A batch script is told a number too, and hands it on to the launcher.
     variables = [name for name in RANK_VARIABLES if name not in os.environ]
-    found: dict[int, str] = {}
     for process in descendants(launcher):
         try:
             environment = process.environ()
-            numbers = [environment[name] for name in variables if name in environment]
-            # What a rank starts inherits its number.
-            if numbers and process.ppid() not in found:
-                found[process.pid] = numbers[0]
         except psutil.Error:
             continue
-    return found
+        numbers = [environment[name] for name in variables if name in environment]
+        if numbers:
+            yield process, numbers[0]

@@ -90,6 +90,65 @@ def test_a_signal_lets_the_ranks_save(number):
     assert "will stop after their step" in said
 
 
+def test_a_rank_behind_a_wrapper_is_asked_too():
+    wrapped = 'OMPI_COMM_WORLD_RANK=0 sh -c \'"$0" -c "$1"; exit $?\' "$0" "$1"; true'
+    job = supervised("sh", "-c", wrapped, sys.executable, RANK)
+    assert job.stdout.readline() == "ready\n"
+    job.send_signal(signal.SIGTERM)
+    job.communicate(timeout=20)
+    assert job.returncode == 75
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "says"),
+    [
+        # Its ranks have started, on hosts that no signal reaches from here.
+        ('printf started > "$HVD_GAN_EXIT_FILE"; echo ready; sleep 60', 130, "from the last check"),
+        # A rank that does not listen yet.
+        ("echo ready; OMPI_COMM_WORLD_RANK=0 sleep 60; true", 75, "stopped before the start"),
+    ],
+)
+def test_75_says_that_nothing_is_lost(script, code, says):
+    job = supervised("sh", "-c", script, "hvd_gan.train")
+    assert job.stdout.readline() == "ready\n"
+    time.sleep(0.3)
+    job.send_signal(signal.SIGTERM)
+    _, said = job.communicate(timeout=30)
+    assert job.returncode == code and says in said
+
+
+def test_a_signal_that_is_to_be_ignored_is():
+    """As by nohup, when the connection ends from which a job was started."""
+    launch = f"{sys.executable} -m hvd_gan.launch"
+    script = f"trap '' HUP; exec {launch} sh -c 'echo ready; sleep 2; exit 3'"
+    job = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, text=True)
+    assert job.stdout.readline() == "ready\n"
+    job.send_signal(signal.SIGHUP)
+    job.communicate(timeout=20)
+    assert job.returncode == 3
+
+
+def test_the_first_of_the_last_words_stands_below_all_that_the_launcher_says():
+    say = 'echo "rank 1 failed" >> "$HVD_GAN_LAST_WORDS"; echo "fell over" >> "$HVD_GAN_LAST_WORDS"'
+    job = supervised("sh", "-c", f"{say}; echo noise >&2; exit 1")
+    _, said = job.communicate(timeout=20)
+    assert said.splitlines() == ["noise", "hvd_gan: rank 1 failed"]
+
+
+@pytest.mark.parametrize("code", [0, 137])
+def test_a_job_that_has_started_fails_with_1_whatever_its_launcher_says(code):
+    job = supervised("sh", "-c", f'printf started > "$HVD_GAN_EXIT_FILE"; exit {code}')
+    job.communicate(timeout=20)
+    assert job.returncode == 1
+
+
+def test_a_launcher_that_is_not_there_is_told_in_one_line():
+    job = supervised("no-such-mpirun", "-np", "2")
+    _, said = job.communicate(timeout=20)
+    assert job.returncode == 2
+    assert said == "hvd_gan: no-such-mpirun cannot be started: No such file or directory\n"
+
+
 def test_a_job_that_cannot_save_is_stopped_at_once():
     job = supervised("sh", "-c", "echo ready; exec sleep 60")
     assert job.stdout.readline() == "ready\n"
@@ -187,7 +246,7 @@ def test_one_variable_names_the_interface_for_every_layer():
     # What a person has set stays.
     assert environment["NCCL_SOCKET_IFNAME"] == "mine"
     assert "HOROVOD_GLOO_IFACE" not in launcher_environment({})
-    assert launcher_environment({})["PRTE_MCA_oob_tcp_keepalive_time"] == "5"
+    assert launcher_environment({})["PRTE_MCA_oob_tcp_keepalive_time"] == "8"
 
 
 def test_horovodrun_is_told_of_the_interface_by_its_flag():

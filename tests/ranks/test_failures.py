@@ -42,6 +42,14 @@ def test_a_loss_that_is_not_finite_stops_all_ranks_and_keeps_the_checkpoint(tmp_
     assert int(values(tmp_path / "run")["hvd_gan/steps"]) == 2
 
 
+def test_what_a_models_own_code_raises_while_it_is_evaluated_is_a_failure(tmp_path):
+    settings = ("model.build=tests.models.broken:measured_by_misfit", "evaluation.samples=24")
+    done = train("single", 1, tmp_path / "run", *settings)
+    assert done.code == 1
+    assert "ValueError: operands could not be broadcast" in done.last_line, done.output
+    assert "in measure\n" in done.output and "Traceback" in done.output
+
+
 def test_ranks_with_different_graphs_are_refused(tmp_path):
     done = train("mpirun", 2, tmp_path / "run", "model.build=tests.models.broken:depends_on_rank")
     assert done.code == 2

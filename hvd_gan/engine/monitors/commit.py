@@ -19,6 +19,9 @@ class Commit(Monitor):
         self._saved_every = saved_every
 
     def after_step(self, report: Report) -> None:
+        if report.is_last:
+            # What belongs to the stage's end is still to be done, and is by whoever goes on.
+            return
         if report.step % self._every == 0 or report.step % self._saved_every == 0:
             self._commit()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from hvd_gan.cluster.world import World
+from hvd_gan.config_base import ConfigError
 from hvd_gan.engine.graph import Arrays, Quality
 from hvd_gan.engine.inference import Inference
 from hvd_gan.engine.monitors.monitor import Monitor, Report
@@ -24,8 +25,9 @@ def evaluate(
             world.beat()
         return rows
 
-    # Data that cannot be read on one rank is told by all.
-    everywhere = world.gather(world.on_all(measure))
+    # Data that cannot be read on one rank is told by all; what a model's own code raises is no
+    # mistake of the request, and ends the job with its traceback.
+    everywhere = world.gather(world.on_all(measure, (ConfigError, OSError)))
     return quality.summarize([row for rows in everywhere for row in rows])
 
 
