@@ -19,6 +19,7 @@ from hvd_gan.cluster.roll import BEAT_SECONDS, Entry, Roll
 from hvd_gan.cluster.voice import say, say_last
 from hvd_gan.cluster.wire import (
     LONGEST_LINE,
+    RANK_UNREACHABLE_SECONDS,
     Invitation,
     Message,
     decode,
@@ -76,7 +77,7 @@ class Hub:
                 await self._conclude(standstill)
 
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        harden(writer.get_extra_info("socket"))
+        harden(writer.get_extra_info("socket"), RANK_UNREACHABLE_SECONDS)
         rank = None
         with contextlib.suppress(OSError, ValueError):
             hello = decode(await asyncio.wait_for(reader.readline(), BEAT_SECONDS * 5))

@@ -17,6 +17,7 @@ from pathlib import Path
 from hvd_gan.cluster.activity import Activity, doing, stacks
 from hvd_gan.cluster.exit_codes import EXIT_FAILED
 from hvd_gan.cluster.hub import ECHO_SECONDS, FAREWELL_SECONDS, Hub
+from hvd_gan.cluster.launcher import leave_exit_code
 from hvd_gan.cluster.roll import BEAT_SECONDS
 from hvd_gan.cluster.voice import say_last
 from hvd_gan.cluster.wire import LONGEST_LINE, Wire
@@ -124,6 +125,7 @@ class Lifeline:
         # when one has spoken and ended, the launcher ends the others.
         threading.Event().wait(min(TURN_SECONDS * max(self._rank - 1, 0), 10 * TURN_SECONDS))
         say_last(f"rank 0 on host {self._root_host} {end}")
+        leave_exit_code(EXIT_FAILED)
         os._exit(EXIT_FAILED)
 
     def _obey(self) -> None:

@@ -18,7 +18,7 @@ from typing import IO
 # Names of Open MPI 5's own setting for where the folder goes; it makes none of the two itself.
 FOLDERS = ("PRTE_MCA_prte_local_tmpdir_base", "PRTE_MCA_prte_tmpdir_base")
 SEGMENTS = "/dev/shm/sm_segment."
-PREFIX = "hvd_gan-"
+PREFIX = "hvd_gan-job-"
 NOTE = "exit-code"
 
 

@@ -43,7 +43,7 @@ ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 PATIENCE_SECONDS = 10.0
 # From rank 0's failure to killing a launcher that does not end, and from the end of all ranks here
 # before they had met those elsewhere.
-ABANDONED_SECONDS = 8.0
+ABANDONED_SECONDS = 6.0
 ALONE_SECONDS = 30.0
 # Says that a launcher inside this one is to be started as it is.
 SUPERVISED = "HVD_GAN_SUPERVISED"

@@ -16,8 +16,11 @@ import psutil
 
 CONNECT_SECONDS = 5.0
 # How long the other end may leave data unacknowledged, or be silent, before it counts as gone. A
-# process that is only stopped is not: its kernel goes on answering.
-UNREACHABLE_SECONDS = 10
+# process that is only stopped is not: its kernel goes on answering. Rank 0's hub is the first to
+# find out, as it can say which rank; then mpirun's daemons (network.KEEPALIVE), which are to find
+# their ranks alive: one that has to tell mpirun of a rank's end waits many minutes for an answer.
+RANK_UNREACHABLE_SECONDS = 10
+ROOT_UNREACHABLE_SECONDS = 20
 LONGEST_LINE = 2**20
 
 Message = dict[str, Any]
@@ -96,7 +99,7 @@ def connect(invitation: Invitation, rank: int, addresses: Sequence[str]) -> Wire
     for address in dict.fromkeys(addresses):
         try:
             connection = socket.create_connection((address, invitation.port), CONNECT_SECONDS)
-            harden(connection)
+            harden(connection, ROOT_UNREACHABLE_SECONDS)
             wire = Wire(connection)
             wire.send({"rank": rank, "token": invitation.token})
             # Whoever else may listen there does not answer so.
@@ -109,15 +112,15 @@ def connect(invitation: Invitation, rank: int, addresses: Sequence[str]) -> Wire
     raise OSError("; ".join(failures) or "rank 0 has no address")
 
 
-def harden(wire: socket.socket) -> None:
-    """Lets the kernel notice that the other end cannot be reached any more."""
+def harden(wire: socket.socket, unreachable: int) -> None:
+    """Lets the kernel notice that the other end cannot be reached any more, after some seconds."""
     wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (
         ("TCP_KEEPIDLE", 5),
         ("TCP_KEEPINTVL", 5),
-        ("TCP_KEEPCNT", 2),
-        ("TCP_USER_TIMEOUT", UNREACHABLE_SECONDS * 1000),
+        ("TCP_KEEPCNT", unreachable // 5),
+        ("TCP_USER_TIMEOUT", unreachable * 1000),
     ):
         if hasattr(socket, option):
             wire.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

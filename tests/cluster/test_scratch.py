@@ -7,7 +7,7 @@ from hvd_gan.cluster.scratch import Scratch
 
 def test_what_killed_supervisors_left_is_removed_and_what_is_in_use_is_not(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    dead, unknown = tmp_path / "hvd_gan-dead", tmp_path / "hvd_gan-unknown"
+    dead, unknown = tmp_path / "hvd_gan-job-dead", tmp_path / "hvd_gan-job-unknown"
     (dead / "ompi.7/0").mkdir(parents=True)
     (dead / "exit-code").touch()
     unknown.mkdir()
@@ -17,7 +17,7 @@ def test_what_killed_supervisors_left_is_removed_and_what_is_in_use_is_not(tmp_p
         with Scratch() as second:
             assert first.note.exists() and second.note.exists()
         assert not second.note.parent.exists() and first.note.exists()
-    assert [path.name for path in tmp_path.iterdir()] == ["hvd_gan-unknown"]
+    assert [path.name for path in tmp_path.iterdir()] == ["hvd_gan-job-unknown"]
 
 
 def test_a_users_own_folder_for_mpirun_stays():

@@ -246,7 +246,7 @@ def test_one_variable_names_the_interface_for_every_layer():
     # What a person has set stays.
     assert environment["NCCL_SOCKET_IFNAME"] == "mine"
     assert "HOROVOD_GLOO_IFACE" not in launcher_environment({})
-    assert launcher_environment({})["PRTE_MCA_oob_tcp_keepalive_time"] == "8"
+    assert launcher_environment({})["PRTE_MCA_oob_tcp_keepalive_time"] == "7"
 
 
 def test_horovodrun_is_told_of_the_interface_by_its_flag():
