@@ -22,10 +22,12 @@ def parser() -> argparse.ArgumentParser:
     arguments = argparse.ArgumentParser(
         prog="python -m hvd_gan.doctor", description=summary, epilog=codes
     )
-    arguments.add_argument(
+    # With hosts there is neither a training nor a launch to leave out.
+    either = arguments.add_mutually_exclusive_group()
+    either.add_argument(
         "--hosts", metavar="a:4,b:4", help="hosts and slots to check over ssh before a launch"
     )
-    arguments.add_argument(
+    either.add_argument(
         "--quick", action="store_true", help="leave the network and the trial training out"
     )
     arguments.add_argument("--nic", help="the network interface that ranks are to use, as in train")
@@ -52,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hosts = parse_hosts(options.hosts)
     except ValueError as problem:
         parser().error(f"--hosts: {problem}")
-    return check_hosts(hosts, options.json)
+    return check_hosts(hosts, options.json, options.nic)
 
 
 def _too_old(as_json: bool) -> int:

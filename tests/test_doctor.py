@@ -18,6 +18,7 @@ import horovod
 import pytest
 
 from hvd_gan.checks.horovod import SUFFIX
+from hvd_gan.doctor import main
 from tests.launch import BIN, ROOT, environment
 
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
@@ -269,6 +270,36 @@ def test_a_small_shared_memory_is_found(shims):
         pytest.skip("needs root, for a mount of its own")
     severity, detail, cure = doctor("--quick", shims=light, before=inside).of("shared memory")
     assert severity == "warning" and "64 MB of 64 MB" in detail and "--shm-size" in cure
+
+
+def test_a_working_folder_that_was_removed_and_an_empty_tmpdir_do_no_harm(shims, tmp_path):
+    light = shim(shims, tensorflow=LEFT_OUT)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    inside = ("sh", "-c", 'cd "$0"; rmdir "$0"; exec "$@"', str(gone))
+    report = doctor("--quick", shims=light, before=inside, TMPDIR="")
+    assert report.of("temporary files")[0] != "error" and report.of("mpirun")[0] == "ok"
+    assert report.of("working folder")[0] == "error"
+    report = doctor("--hosts", "localhost:1", shims=light, before=inside, TMPDIR="")
+    assert report.of("hvd_gan")[0] == "ok"
+
+
+def test_hosts_are_checked_for_the_interface_that_was_chosen():
+    for hosts in ("localhost:1", "localhost:1,127.0.0.1:1"):
+        report = doctor("--hosts", hosts, "--nic", "nope0")
+        assert report.code == 2 and report.of("network")[0] == "error"
+        assert "--nic nope0: not there on localhost" in report.of("network")[1]
+
+
+def test_a_host_name_that_cannot_be_one_is_told():
+    report = doctor("--hosts", "a..b:4")
+    assert report.code == 2 and "name is not known" in report.of("ssh")[1]
+
+
+def test_quick_is_not_taken_for_hosts(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--hosts", "localhost:1", "--quick"])
+    assert ended.value.code == 2 and "not allowed with" in capsys.readouterr().err
 
 
 def test_processes_that_each_think_they_are_alone_are_found():

@@ -19,9 +19,12 @@ def check_gpus(facts: Mapping[str, Any], tensorflow: Mapping[str, Any], ranks: i
     """
     there, visible = facts["gpus"]["names"], facts["cuda_visible"]
     seen, cuda = tensorflow.get("gpus"), bool(tensorflow.get("cuda"))
-    if facts["gpus"]["problem"]:
+    if problem := facts["gpus"]["problem"]:
+        if not (facts["gpus"]["devices"] or cuda):
+            cure = "none is needed on CPUs; if there is a GPU, load the driver's modules"
+            return note("gpus", f"none here, though NVIDIA's tools are: {problem}", cure)
         cure = "load the driver's modules anew, or restart the machine after a driver's update"
-        return error("gpus", f"the driver fails: {facts['gpus']['problem']}", cure)
+        return error("gpus", f"the driver fails: {problem}", cure)
     if not there:
         return _none_there(visible, cuda)
     what = f"{len(there)} here"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import time
@@ -13,19 +12,17 @@ from hvd_gan.checks import report
 from hvd_gan.checks.findings import Finding, error, exit_code, from_plain, has_errors
 from hvd_gan.checks.gpus import check_gpus
 from hvd_gan.checks.installed import check_installed
-from hvd_gan.checks.machine import check_machine
+from hvd_gan.checks.machine import check_cores, check_machine
 from hvd_gan.checks.probe import Outcome, probe
+from hvd_gan.checks.repair import repair
 from hvd_gan.checks.survey import survey
-from hvd_gan.cluster.launcher import stated_size
-
-RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "HOROVOD_RANK")
-LOCAL_RANKS = (
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "MPI_LOCALRANKID",
-    "SLURM_LOCALID",
-    "HOROVOD_LOCAL_RANK",
+from hvd_gan.cluster.launcher import (
+    stated_local_rank,
+    stated_local_size,
+    stated_rank,
+    stated_size,
 )
-LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "HOROVOD_LOCAL_SIZE")
+
 # A rank that cannot start waits so long before its end makes the launcher end the others: they
 # look at themselves meanwhile, and what they find is worth telling too.
 GRACE_SECONDS = 3.0
@@ -39,15 +36,18 @@ def check_here(quick: bool, as_json: bool) -> int:
     """
     size, _ = stated_size()
     launched = size > 1
-    rank = stated(RANKS, 0) if launched else 0
+    rank = stated_rank() or 0
     shows = rank == 0 and not as_json
-    ranks_here = stated(LOCAL_SIZES, 1) if launched else 1
+    ranks_here = stated_local_size()
 
     facts = survey()
-    installed, tensorflow = check_installed(launched, stated(LOCAL_RANKS, 0) if launched else 0)
+    installed, tensorflow = check_installed(launched, stated_local_rank())
     if shows:
         report.show("Installed", installed, launched)
     machine = check_machine(facts, ranks_here)
+    if not launched:
+        # On ranks it takes all of them: a launcher may have bound each to cores of its own.
+        machine.insert(0, check_cores(facts, [facts["cpus"]]))
     machine.append(check_gpus(facts, tensorflow, ranks_here))
     if shows:
         report.show("Machine", machine, launched)
@@ -74,15 +74,6 @@ def check_here(quick: bool, as_json: bool) -> int:
     if rank and "complete" not in outcome.results:
         _tell_alone(more, rank, facts["host"])
     return max(exit_code([*findings, *more]), outcome.results.get("code", 0))
-
-
-def stated(
-    variables: Sequence[str], default: int, environment: Mapping[str, str] | None = None
-) -> int:
-    """The first number that a launcher states in one of the variables."""
-    environment = os.environ if environment is None else environment
-    values = (environment.get(variable, "") for variable in variables)
-    return next((int(value) for value in values if value.isdigit()), default)
 
 
 def _tell_alone(findings: Sequence[Finding], rank: int, host: str) -> None:
@@ -138,7 +129,7 @@ def _failure(outcome: Outcome) -> Finding:
         what = re.sub(r"^rank \d+ of \d+ on host \S+ failed: ", "", what)
         cure = cure if stop else "--verbose training shows more: python -m hvd_gan.train --verbose"
         return error(name, f"{what} (while {outcome.phase})", cure).at(rank, host)
-    cure = "build anew what crashed or hung (./install.sh), or report it"
+    cure = f"build anew what crashed or hung, or report it: {repair()}"
     if rank is None and outcome.code is None:
         cure = "name the network that joins the hosts with --nic; doctor --hosts a:4,b:4 finds it"
     return error(name, f"{outcome.phase} {outcome.how}", cure).at(rank, host)

@@ -11,7 +11,7 @@ from typing import Any
 
 from hvd_gan.checks.findings import Finding, error, note, ok, warning
 from hvd_gan.checks.probe import Outcome
-from hvd_gan.checks.repair import origin, repair
+from hvd_gan.checks.repair import origin, rebuild, repair
 from hvd_gan.checks.symbols import missing_library, missing_symbol, readable, whose
 
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
@@ -87,7 +87,7 @@ def _load_error(facts: Mapping[str, Any]) -> Finding:
     message = f"{facts['cause']} {facts['error']}"
     if symbol := missing_symbol(message):
         detail = f"undefined symbol {readable(symbol)}: it is {whose(symbol)}"
-        return error("horovod", detail, repair("horovod"))
+        return error("horovod", detail, rebuild())
     if library := missing_library(message):
         cure = repair("horovod")
         if "mpi" in library:
@@ -98,7 +98,7 @@ def _load_error(facts: Mapping[str, Any]) -> Finding:
         return error("horovod", f"its library {library} is not found", cure)
     if wanted := re.search(r"version `(GLIBC\w*_[\d.]+)' not found", message):
         detail = f"built on another machine: it wants {wanted[1]}"
-        return error("horovod", detail, repair("horovod"))
+        return error("horovod", detail, rebuild())
     return error("horovod", facts["error"], repair(facts["module"] or "horovod"))
 
 

@@ -19,7 +19,7 @@ from hvd_gan.checks.visit import Host, Unreachable, Visit, is_here
 
 Facts = Mapping[str, Any]
 # What the machine's check says of these, this one says better.
-OWN = {"cores", "load", "memory", "nics", "clock"}
+OWN = {"load", "memory", "nics", "clock"}
 
 
 def parse_hosts(text: str) -> tuple[Host, ...]:
@@ -37,8 +37,11 @@ def parse_hosts(text: str) -> tuple[Host, ...]:
     return tuple(hosts)
 
 
-def check_hosts(hosts: Sequence[Host], as_json: bool) -> int:
-    """Visits all hosts at once, prints the report and returns the exit code."""
+def check_hosts(hosts: Sequence[Host], as_json: bool, nic: str | None = None) -> int:
+    """Visits all hosts at once, prints the report and returns the exit code.
+
+    nic: the network interface by which ranks are to reach each other; None to look for one.
+    """
     with ExitStack() as stack, ThreadPoolExecutor(len(hosts)) as pool:
         visits = [
             stack.enter_context(visit) if isinstance(visit, Visit) else visit
@@ -54,7 +57,7 @@ def check_hosts(hosts: Sequence[Host], as_json: bool) -> int:
         for finding, visit in zip(pool.map(_daemon, reached), reached, strict=True):
             if finding:
                 findings[visits.index(visit)].append(finding.at(host=visit.host.name))
-        between = check_routes(reached, pool) if len(reached) > 1 else []
+        between = check_routes(reached, pool, nic) if len(reached) > (0 if nic else 1) else []
     if not as_json:
         for host, theirs in zip(hosts, findings, strict=True):
             report.show(

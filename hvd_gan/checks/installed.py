@@ -13,7 +13,7 @@ from hvd_gan.checks.findings import Finding, error, note, ok, warning
 from hvd_gan.checks.horovod import check_horovod
 from hvd_gan.checks.mpi import check_mpi
 from hvd_gan.checks.probe import Outcome, probe
-from hvd_gan.checks.repair import STAMP, repair
+from hvd_gan.checks.repair import made_for, repair
 
 PYTHONS = ((3, 11), (3, 13))
 CONSTRAINTS = Path(__file__).parents[2] / "constraints"
@@ -98,16 +98,14 @@ def _package(outcome: Outcome) -> Iterator[Finding]:
 def _as_installed(steps: Mapping[str, Any]) -> Iterator[Finding]:
     """What has changed since install.sh made this environment."""
     tensorflow = steps.get("tensorflow", {}).get("version")
-    if not STAMP.is_file() or tensorflow is None:
+    made = made_for()
+    if made is None or tensorflow is None:
         return
-    made_for = STAMP.read_text().splitlines()[0]
-    found = re.search(r", Python (\S+), tensorflow\S* (\S+), ", made_for)
-    if not found:
-        return
+    then = (made.python, made.tensorflow)
     now = (sys.version.split()[0], tensorflow)
     changes = [
         f"{name} {version}, was {was}"
-        for name, version, was in zip(("Python", "TensorFlow"), now, found.groups(), strict=True)
+        for name, version, was in zip(("Python", "TensorFlow"), now, then, strict=True)
         if version != was
     ]
     if changes:
@@ -122,7 +120,9 @@ def _as_tested(steps: Mapping[str, Any]) -> Iterator[Finding]:
     if tensorflow is None or not CONSTRAINTS.is_dir():
         return
     if not tested.is_file():
-        known = ", ".join(path.stem.removeprefix("tf") for path in sorted(CONSTRAINTS.glob("*")))
+        known = ", ".join(
+            path.stem.removeprefix("tf") for path in sorted(CONSTRAINTS.glob("tf*.txt"))
+        )
         detail = f"not tested with TensorFlow {tensorflow}"
         yield note("packages", detail, f"TF=VERSION ./install.sh takes one of {known}")
         return

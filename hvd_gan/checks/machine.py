@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hvd_gan.checks.findings import Finding, error, note, ok, warning
 from hvd_gan.checks.nics import check_nics
+from hvd_gan.cluster.device import share_of_cores
 
 Facts = Mapping[str, Any]
 
@@ -27,14 +28,15 @@ CLOCK_TOLERANCE = 3600.0
 
 
 def check_machine(facts: Facts, ranks: int = 1) -> list[Finding]:
-    """Findings about the machine of `survey()`, where `ranks` run or will run."""
+    """Findings about the machine of `survey()`, where `ranks` run or will run; not of its cores."""
     return [
-        *_cores(facts, ranks),
+        *_load(facts),
         _memory(facts, ranks),
         _shared_memory(facts, ranks),
         _open_files(facts),
         _locked_memory(facts),
         *_temporary(facts),
+        *_working_folder(facts),
         check_nics(facts),
         _hostname(facts),
         _clock(facts),
@@ -43,24 +45,53 @@ def check_machine(facts: Facts, ranks: int = 1) -> list[Finding]:
 
 def usable_cores(facts: Facts) -> float:
     """The cores that a process on this machine may use: its own, or a container's share of them."""
-    return min(facts["cores"], facts["quota"] if facts["quota"] > 0 else math.inf)
+    return min(facts["cores"], _quota(facts))
 
 
-def _cores(facts: Facts, ranks: int) -> Iterator[Finding]:
-    cores, load = usable_cores(facts), facts["load"]
-    bound = f" of {facts['all_cores']}" if cores < facts["all_cores"] else ""
-    quota = ", a container's quota" if cores < facts["cores"] else ""
-    threads = max(1, math.floor(cores / ranks))
-    what = f"{cores:g}{bound} usable{quota}; {_plural(threads, 'thread')} for each of " + (
-        f"{ranks} ranks" if ranks > 1 else "1 rank"
-    )
-    if cores < ranks and not facts["gpus"]["names"]:
-        fitting = _plural(max(1, math.floor(cores)), "rank")
-        yield warning("cores", f"{what}, which wait for one another", f"start {fitting} here")
-    else:
-        yield ok("cores", what)
+def _load(facts: Facts) -> Iterator[Finding]:
+    load = facts["load"]
     if load > facts["all_cores"]:
         yield note("load", f"{load:.1f} on {facts['all_cores']} cores", "end what else runs here")
+
+
+def check_cores(facts: Facts, ranks: Sequence[Collection[int]]) -> Finding:
+    """Whether each rank on a host has a core; `ranks` are the cores that each of them may use."""
+    limit = _quota(facts)
+    together = set[int]().union(*ranks)
+    cores, threads = min(len(together), limit), _threads(ranks, limit)
+    bound = f" of {facts['all_cores']}" if cores < facts["all_cores"] else ""
+    quota = ", a container's quota" if cores < len(together) else ""
+    what = f"{cores:g}{bound} usable{quota}; {_plural(threads, 'thread')} for each of " + (
+        f"{len(ranks)} ranks" if len(ranks) > 1 else "1 rank"
+    )
+    if cores < len(ranks) and not facts["gpus"]["names"]:
+        fitting = _plural(max(1, math.floor(cores)), "rank")
+        return warning("cores", f"{what}, which wait for one another", f"start {fitting} here")
+    return ok("cores", what)
+
+
+def check_binding(facts: Facts, ranks: Sequence[Collection[int]]) -> Iterator[Finding]:
+    """Whether a launcher has bound ranks to fewer cores than would be theirs without that.
+
+    Ranks with the same cores are not bound: the container, or the job, has no others.
+    """
+    together = set[int]().union(*ranks)
+    fair = min(facts["all_cores"], _quota(facts)) / len(ranks)
+    bound = len(together) == 1 if len(ranks) == 1 else any(set(own) != together for own in ranks)
+    threads = _threads(ranks, _quota(facts))
+    if bound and threads < math.floor(fair):
+        detail = f"{_plural(threads, 'core')} for a rank, of {facts['all_cores']} in the machine"
+        cure = "mpirun --bind-to none, or srun --cpus-per-task=N, if all are the job's"
+        yield note("binding", detail, cure)
+
+
+def _threads(ranks: Sequence[Collection[int]], limit: float) -> int:
+    """The fewest threads that any of the ranks on a host computes with."""
+    return min(share_of_cores(own, ranks, limit) for own in ranks)
+
+
+def _quota(facts: Facts) -> float:
+    return facts["quota"] if facts["quota"] > 0 else math.inf
 
 
 def _memory(facts: Facts, ranks: int) -> Finding:
@@ -125,6 +156,12 @@ def _temporary(facts: Facts) -> Iterator[Finding]:
         yield note("temporary files", f"{what}, a long path for sockets in it", cure)
     else:
         yield ok("temporary files", what)
+
+
+def _working_folder(facts: Facts) -> Iterator[Finding]:
+    if not facts["cwd"]:
+        detail = "it was removed: what is started in it does not find its files"
+        yield error("working folder", detail, "cd to a folder that exists")
 
 
 def _hostname(facts: Facts) -> Finding:

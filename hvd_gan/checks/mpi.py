@@ -17,6 +17,8 @@ from hvd_gan.checks.repair import off_library_path, repair
 
 Steps = Mapping[str, Any]
 AS_ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
+# install.sh writes it into the launchers that it puts around the real ones.
+WRAPPER = "Written by hvd_gan's install.sh"
 FAMILIES = ("Open MPI", "MPICH", "Intel", "MVAPICH", "HYDRA")
 
 
@@ -75,22 +77,26 @@ def _mpirun(library: str, banner: str, launched: bool) -> Iterator[Finding]:
     """The mpirun that the PATH finds first, compared with the library."""
     program = shutil.which("mpirun")
     wrong = warning if launched else error
-    beside = _beside(library)
-    cure = f"export PATH={beside}:$PATH" if beside else "put your MPI's bin folder on the PATH"
+    beside, own = _beside(library), Path(sys.executable).parent
+    # The environment's own starts that one, and lets ranks save before they end.
+    first = str(own) if wrapped(own / "mpirun") else beside
+    cure = f"export PATH={first}:$PATH" if first else "put your MPI's bin folder on the PATH"
     if program is None:
         if shutil.which("srun") and "SLURM_JOB_ID" in os.environ:
             yield note("mpirun", "not on the PATH; srun is, in this Slurm job", cure)
         else:
             yield wrong("mpirun", "not on the PATH", cure)
         return
+    if Path(program).parent == own:
+        cure = off_library_path(library) or repair()
     code, output = output_of([program, "--version"])
     if code != 0:
         yield wrong("mpirun", f"{program} does not run: {_short(last_line(output))}", cure)
         return
     theirs, ours = name_of(output), name_of(banner)
-    if banner and theirs != ours:
+    if banner and not _starts(output, theirs, ours):
         yield wrong("mpirun", f"{program} is {theirs}; Horovod and mpi4py use {ours}", cure)
-    elif beside and os.path.realpath(beside) != os.path.realpath(Path(program).parent):
+    elif beside and not _lies_in(beside, wrapped(Path(program)) or program):
         detail = f"{program} is not the one of {library}"
         yield warning("mpirun", detail, cure)
     else:
@@ -98,6 +104,32 @@ def _mpirun(library: str, banner: str, launched: bool) -> Iterator[Finding]:
         if theirs.startswith("Open MPI") and not launched and _refuses_root():
             cure = "as another user; in a container: export " + " ".join(f"{v}=1" for v in AS_ROOT)
             yield note("mpirun", "refuses to run as root", cure)
+
+
+def wrapped(program: Path) -> str:
+    """The launcher that install.sh's own one starts; empty if the program is not one of those."""
+    try:
+        text = program.read_text(errors="replace")
+    except OSError:
+        return ""
+    found = re.search(r"supervise\(\['([^']+)'", text) if WRAPPER in text else None
+    return found[1] if found else ""
+
+
+def _starts(output: str, launcher: str, library: str) -> bool:
+    """Whether a launcher that says `output` starts programs with a library; by their names.
+
+    Hydra is MPICH's, also where MVAPICH and others bring it along, at a version of its own.
+    """
+    if "HYDRA" in output:
+        return any(family in library for family in ("MPICH", "MVAPICH"))
+    return launcher == library
+
+
+def _lies_in(folder: str, program: str) -> bool:
+    """Whether a launcher is of the MPI whose programs lie in a folder, directly or by links."""
+    there = Path(folder).resolve()
+    return Path(program).parent.resolve() == there or Path(program).resolve().parent == there
 
 
 def _refuses_root() -> bool:

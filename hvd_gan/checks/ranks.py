@@ -16,6 +16,7 @@ from hvd_gan.checks.findings import (
     ok,
     warning,
 )
+from hvd_gan.checks.machine import check_binding, check_cores
 from hvd_gan.checks.probe import Report
 
 if TYPE_CHECKING:
@@ -86,12 +87,14 @@ def compare(world: World, argument: Mapping[str, Any]) -> list[Finding]:
         "local_rank": world.local_rank,
         "versions": {"python": facts["python"], **facts["versions"]},
         "package": facts["package"],
+        "cores": {name: facts[name] for name in ("cpus", "all_cores", "quota", "gpus")},
         "findings": argument["findings"],
     }
     ranks = world.gather(mine)
     offsets = clock_offsets(world)
     return [
         _placement(world, ranks),
+        *cores_of_hosts(world.members, [rank["cores"] for rank in ranks]),
         *differing_findings(world.members, [rank["findings"] for rank in ranks]),
         *differing_versions(world.members, [rank["versions"] for rank in ranks]),
         *differing_code(world.members, [rank["package"] for rank in ranks]),
@@ -126,6 +129,24 @@ def _placement(world: World, ranks: Sequence[Mapping[str, Any]]) -> Finding:
     ]
     hosts = len(set(world.members))
     return ok("ranks", f"{world.size} on {hosts} host{'s' if hosts > 1 else ''}", rows)
+
+
+def cores_of_hosts(hosts: Sequence[str], facts: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """Whether the ranks on each host have cores enough; of other hosts than rank 0's only faults.
+
+    `facts` are those of `survey()` about the cores of each rank.
+    """
+    findings = []
+    for host in dict.fromkeys(hosts):
+        numbers = [rank for rank, other in enumerate(hosts) if other == host]
+        cores = [facts[rank]["cpus"] for rank in numbers]
+        first = facts[numbers[0]]
+        for finding in (check_cores(first, cores), *check_binding(first, cores)):
+            if host == hosts[0]:
+                findings.append(finding)
+            elif finding.severity is not Severity.OK:
+                findings.append(finding.at(numbers[0], host))
+    return findings
 
 
 def differing_findings(

@@ -37,11 +37,22 @@ def _common(nics: Sequence[Mapping[str, Nic]]) -> dict[str, Choice]:
     return {key: tuple(theirs[key] for theirs in nics) for key in keys}
 
 
-def check_routes(visits: Sequence[Visit], pool: Executor) -> list[Finding]:
-    """Tries each choice from every host to every other, and names the first that works."""
+def check_routes(
+    visits: Sequence[Visit], pool: Executor, chosen: str | None = None
+) -> list[Finding]:
+    """Tries each choice from every host to every other, and names the first that works.
+
+    chosen: the one interface to try, and no other.
+    """
     nics = [visit.facts["nics"] for visit in visits]
     able = choices(nics)
     names = [visit.host.name for visit in visits]
+    if chosen:
+        others = " or ".join(f"--nic {key}" for key in able if key != chosen and "/" not in key)
+        cure = others or "without --nic, the one that all hosts have in common is looked for"
+        if missing := _missing(chosen, names, nics):
+            return [error("network", f"--nic {chosen}: {missing}", cure)]
+        able = {chosen: able[chosen]}
     if not able:
         lists = "; ".join(
             f"{name}: {', '.join(map(describe, fit(theirs))) or 'none'}"
@@ -57,6 +68,16 @@ def check_routes(visits: Sequence[Visit], pool: Executor) -> list[Finding]:
         failures.append(f"{key}: {failure}")
     cure = "let the hosts reach each other on all ports (firewall, security group, routes)"
     return [error("network", failure, cure) for failure in failures]
+
+
+def _missing(chosen: str, names: Sequence[str], nics: Sequence[Sequence[Nic]]) -> str:
+    """On which hosts an interface is not there, or not fit; empty if it is on all."""
+    why = []
+    for name, theirs in zip(names, nics, strict=True):
+        found = next((nic for nic in theirs if nic["name"] == chosen), None)
+        if reason := "not there" if found is None else unfit(found):
+            why.append(f"{reason} on {name}")
+    return ", ".join(why)
 
 
 def _failure(visits: Sequence[Visit], choice: Choice, pool: Executor) -> str:

@@ -32,18 +32,19 @@ def survey() -> dict:
     """All facts, as plain values. Sizes are bytes; -1 means no limit."""
     return {
         "host": socket.gethostname(),
-        "cwd": os.getcwd(),
+        "cwd": working_folder(),
         "python": platform.python_version(),
         "executable": sys.executable,
         "versions": versions(),
         "package": package_files("hvd_gan"),
+        "cpus": sorted(os.sched_getaffinity(0)),
         "cores": len(os.sched_getaffinity(0)),
         "all_cores": os.cpu_count() or 1,
         "quota": cpu_quota(),
         "load": os.getloadavg()[0],
         "memory": memory(),
         "shm": space("/dev/shm"),
-        "tmp": space(os.environ.get("TMPDIR", "/tmp")),
+        "tmp": space(os.environ.get("TMPDIR") or "/tmp"),
         "open_files": resource.getrlimit(resource.RLIMIT_NOFILE),
         "locked_memory": resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
         "infiniband": sorted(path.name for path in Path("/sys/class/infiniband").glob("*")),
@@ -55,6 +56,14 @@ def survey() -> dict:
         "cuda_visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
         "time": time.time(),
     }
+
+
+def working_folder() -> str:
+    """The folder that this process works in, or nothing where that was removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
 
 
 def versions() -> dict:
@@ -90,24 +99,36 @@ def cpu_quota() -> float:
         try:
             limit = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").read_text().strip()
             period = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us").read_text()
-        except OSError:
+        except (OSError, ValueError):
             return -1
     return -1 if limit in ("max", "-1") else int(limit) / int(period)
 
 
-def memory() -> dict:
+def memory(proc: str = "/proc", cgroup: str = "/sys/fs/cgroup") -> dict:
     """The memory of the machine, or of the container where that is less."""
-    found = {}
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        name, value = line.split(":")
-        found[name] = int(value.split()[0]) * 1024
-    total, free = found["MemTotal"], found.get("MemAvailable", found["MemFree"])
+    # In kB; without the list, what the kernel tells otherwise.
+    found = numbers(Path(proc, "meminfo"))
+    page = os.sysconf("SC_PAGE_SIZE") // 1024
+    total = found.get("MemTotal", os.sysconf("SC_PHYS_PAGES") * page) * 1024
+    unused = found.get("MemFree", os.sysconf("SC_AVPHYS_PAGES") * page)
+    free = found.get("MemAvailable", unused) * 1024
     try:
-        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
-        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
+        limit = int(Path(cgroup, "memory.max").read_text())
+        used = int(Path(cgroup, "memory.current").read_text())
     except (OSError, ValueError):  # no such file, or "max"
         return {"total": total, "free": free}
+    # Files that were read count as used until somebody else wants the memory.
+    used -= numbers(Path(cgroup, "memory.stat")).get("inactive_file", 0)
     return {"total": min(total, limit), "free": min(free, max(0, limit - used))}
+
+
+def numbers(path: Path) -> dict:
+    """What the kernel lists in a file as `NAME: NUMBER` or `NAME NUMBER`; {} without the file."""
+    try:
+        text = path.read_text()
+    except OSError:
+        return {}
+    return {name: int(value) for name, value in re.findall(r"^(\w+):?\s+(\d+)", text, re.MULTILINE)}
 
 
 def space(path: str) -> dict:
@@ -116,9 +137,9 @@ def space(path: str) -> dict:
         with tempfile.TemporaryFile(dir=path) as file:
             file.write(b"x")
             file.flush()
+        usage = shutil.disk_usage(path)
     except OSError as error:
         return {"path": path, "problem": error.strerror or str(error)}
-    usage = shutil.disk_usage(path)
     return {"path": path, "size": usage.total, "free": usage.free}
 
 
@@ -161,32 +182,38 @@ def nic_speed(name: str) -> int:
 def default_nic() -> str:
     """The interface of the default route, or nothing."""
     try:
-        routes = Path("/proc/net/route").read_text().splitlines()[1:]
+        text = Path("/proc/net/route").read_text()
     except OSError:
         return ""
-    return next((line.split()[0] for line in routes if line.split()[1] == "00000000"), "")
+    found = re.search(r"^(\S+)\s+00000000\s", text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def resolve(name: str) -> str:
     """The address of a name, or nothing."""
     try:
         return socket.gethostbyname(name)
-    except OSError:
+    # No host name may have an empty part, as a..b has, or one that is too long.
+    except (OSError, UnicodeError):
         return ""
 
 
 def gpus() -> dict:
-    """NVIDIA's GPUs as the driver's own tool lists them; `problem` is what it says instead."""
-    devices = [path for path in Path("/dev").glob("nvidia*") if re.search(r"\d$", path.name)]
+    """NVIDIA's GPUs as the driver's own tool lists them; `problem` is what it says instead.
+
+    `devices` are those that the driver has made: the tool may be there without a GPU.
+    """
+    devices = sorted(p.name for p in Path("/dev").glob("nvidia*") if re.search(r"\d$", p.name))
     try:
         done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired) as error:
         problem = str(error) if devices else ""
-        return {"names": [path.name for path in sorted(devices)], "problem": problem}
+        return {"names": devices, "problem": problem, "devices": devices}
     names = [line.split(" (UUID")[0] for line in done.stdout.splitlines() if line.startswith("GPU")]
     failed = done.returncode != 0 and "No devices" not in done.stdout
     said = (done.stdout + done.stderr).strip().splitlines()
-    return {"names": names, "problem": said[0] if failed and said else ""}
+    problem = said[0] if failed and said else ""
+    return {"names": names, "problem": problem, "devices": devices}
 
 
 def listen() -> int:
@@ -228,7 +255,8 @@ def reaches(targets: list) -> list:
 def main() -> None:
     """Answers, line by line: the facts first, then "time" and lists of targets until the end."""
     port = listen()
-    print(json.dumps({**survey(), "port": port}), flush=True)
+    # On a line of its own, though a shell's start-up files may have left one without an end.
+    print("\n" + json.dumps({**survey(), "port": port}), flush=True)
     for line in sys.stdin:
         question = json.loads(line)
         answer = time.time() if question == "time" else reaches(question)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,9 @@ SSH_ERRORS = {
     ),
 }
 
+# What a shell ends with if it cannot start a program; ssh itself ends with 255, whatever failed.
+NOT_STARTED = {126: "one may not run", 127: "there is no"}
+
 
 class Unreachable(Exception):  # noqa: N818 - a finding about a host
     """A host that cannot be visited; `finding` says why."""
@@ -104,12 +107,13 @@ class Visit:
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
                 text=True,
+                errors="replace",
             )
         except FileNotFoundError:
             cure = "install it: apt-get install openssh-client"
             raise Unreachable(error("ssh", "there is no ssh on this machine", cure)) from None
         try:
-            self.facts = self._hear(Path(survey.__file__).read_text())
+            self.facts = self._hear(Path(survey.__file__).read_text(), _is_survey)
         except OSError:
             problem = self._why()
             self.close()
@@ -142,8 +146,8 @@ class Visit:
         self._process.wait()
         self._errors.close()
 
-    def _hear(self, text: str) -> Any:
-        """Sends a text and returns the next JSON that comes back."""
+    def _hear(self, text: str, fits: Callable[[Any], bool] = lambda answer: True) -> Any:
+        """Sends a text and returns the next JSON that comes back and fits."""
         assert self._process.stdin and self._process.stdout
         timer = threading.Timer(ANSWER_SECONDS, self._process.kill)
         timer.start()
@@ -151,12 +155,11 @@ class Visit:
             self._process.stdin.write(text)
             self._process.stdin.flush()
             for line in self._process.stdout:
-                # A shell's start-up files may have something to say first.
-                if line.startswith(("{", "[")) or re.match(r"-?\d", line):
-                    return json.loads(line)
-        except ValueError:
-            # A line cut short: the connection has ended.
-            pass
+                # A shell's start-up files may have something to say first, and a line that is cut
+                # short is the last one.
+                with contextlib.suppress(ValueError):
+                    if fits(answer := json.loads(line)):
+                        return answer
         finally:
             timer.cancel()
         raise OSError(f"{self.host.name} does not answer")
@@ -169,16 +172,19 @@ class Visit:
         self._errors.seek(0)
         said, code = self._errors.read(), self._process.wait()
         name = self.host.name
-        if "not found" in said or "No such file" in said:
-            detail = f"there is no {sys.executable}"
+        if code in NOT_STARTED:
             cure = f"install at the same path there, or share {sys.prefix} between the hosts"
-            return error("python", detail, cure)
+            return error("python", f"{NOT_STARTED[code]} {sys.executable}", cure)
         for words, (what, cure) in SSH_ERRORS.items():
             if words in said:
                 user = getpass.getuser()
                 return error("ssh", what.replace("USER", user), cure.replace("HOST", name))
         what = last_line(said) or f"no answer in {ANSWER_SECONDS:g} s"
         return error("ssh", f"{what} (code {code})", f"try by hand: ssh {name} {sys.executable} -V")
+
+
+def _is_survey(answer: Any) -> bool:
+    return isinstance(answer, dict) and "port" in answer
 
 
 def _command(name: str) -> Sequence[str]:
@@ -188,7 +194,7 @@ def _command(name: str) -> Sequence[str]:
         return python
     path = os.environ.get("PYTHONPATH", "")
     script = (
-        f"cd {shlex.quote(os.getcwd())} 2>/dev/null; "
+        f"cd {shlex.quote(survey.working_folder())} 2>/dev/null; "
         + (f"PYTHONPATH={shlex.quote(path)} " if path else "")
         + f"exec {shlex.join(python)}"
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 LAUNCHERS = {"mpirun", "mpiexec", "prterun", "orterun", "horovodrun", "horovod.runner.launch"}
@@ -15,7 +16,17 @@ DAEMONS = {"prted", "orted"}
 # The number of processes, as the launchers state it: Open MPI's mpirun, MPICH's and Slurm's PMI,
 # srun (only inside a job step: a batch script has SLURM_NTASKS too), horovodrun with Gloo.
 SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "HOROVOD_SIZE")
-RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "HOROVOD_RANK")
+# The first that is set is right: a launcher inside another hands on what the outer one has stated.
+# A batch script and an interactive step of Slurm's have SLURM_PROCID=0, and such a step PMIX_RANK=0
+# or PMI_RANK=0 too, which mpirun states anew, and horovodrun with Gloo does not.
+RANK_VARIABLES = ("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
+LOCAL_RANK_VARIABLES = (
+    "HOROVOD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "MPI_LOCALRANKID",
+    "SLURM_LOCALID",
+)
+LOCAL_SIZE_VARIABLES = ("HOROVOD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 
 # Names a file in which ranks leave the job's exit code, for a supervisor whose launcher loses it;
 # until there is one, that they have started.
@@ -47,10 +58,32 @@ def stated_rank(environment: Mapping[str, str] = os.environ) -> int | None:
     """The rank that a launcher states for this process; None without a launcher."""
     if stated_size(environment) == (1, ""):
         return None
-    for variable in RANK_VARIABLES:
-        if environment.get(variable, "").isdigit():
-            return int(environment[variable])
-    return None
+    return _first(RANK_VARIABLES, environment)
+
+
+def stated_local_rank(environment: Mapping[str, str] = os.environ) -> int:
+    """This process's number on its host, as a launcher states it; 0 where none does."""
+    return _first(LOCAL_RANK_VARIABLES, environment) or 0
+
+
+def stated_local_size(environment: Mapping[str, str] = os.environ) -> int:
+    """The number of processes on this host, as a launcher states it; 1 where none does."""
+    return _first(LOCAL_SIZE_VARIABLES, environment) or _tasks_of_node(environment)
+
+
+def _first(variables: Sequence[str], environment: Mapping[str, str]) -> int | None:
+    values = (environment.get(variable, "") for variable in variables)
+    return next((int(value) for value in values if value.isdigit()), None)
+
+
+def _tasks_of_node(environment: Mapping[str, str]) -> int:
+    """Slurm lists the tasks of a step's nodes in their order: `4(x2),3` on three nodes."""
+    tasks = []
+    for entry in environment.get("SLURM_STEP_TASKS_PER_NODE", "").split(","):
+        found = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", entry)
+        tasks += [int(found[1])] * int(found[2] or 1) if found else []
+    node = environment.get("SLURM_NODEID", "")
+    return tasks[int(node)] if node.isdigit() and int(node) < len(tasks) else 1
 
 
 def is_supervised() -> bool:

@@ -14,6 +14,7 @@ HEALTHY = {
     "executable": "/venv/bin/python",
     "versions": {"tensorflow-cpu": "2.21.0", "horovod": "0.28.1"},
     "package": {"folder": "/srv/hvd_gan", "files": {"train.py": "1", "cli.py": "2"}},
+    "cpus": list(range(8)),
     "cores": 8,
     "all_cores": 8,
     "quota": -1,
@@ -28,7 +29,7 @@ HEALTHY = {
     "default_nic": "eth0",
     "chosen_nic": None,
     "own_address": "10.0.0.1",
-    "gpus": {"names": [], "problem": ""},
+    "gpus": {"names": [], "problem": "", "devices": []},
     "cuda_visible": None,
     "time": time.time(),
 }

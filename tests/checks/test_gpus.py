@@ -10,9 +10,14 @@ from tests.checks.facts import facts
 TWO = ["GPU 0: NVIDIA H100", "GPU 1: NVIDIA H100"]
 SEEN = ["/physical_device:GPU:0", "/physical_device:GPU:1"]
 
+# A node without GPUs, on which NVIDIA's tools are installed as on all others.
+NO_DRIVER = {"there": [], "seen": [], "cuda": False, "problem": "no driver"}
 
-def check(there=TWO, visible=None, seen=SEEN, cuda="12.9", ranks=1, problem="", failure=""):
-    gpus = {"names": list(there), "problem": problem}
+
+def check(
+    there=TWO, visible=None, seen=SEEN, cuda="12.9", ranks=1, problem="", failure="", devices=()
+):
+    gpus = {"names": list(there), "problem": problem, "devices": list(devices)}
     tensorflow = {} if seen is None else {"gpus": seen, "cuda": cuda}
     tensorflow["gpu_error"] = failure
     return check_gpus(facts(gpus=gpus, cuda_visible=visible), tensorflow, ranks)
@@ -44,6 +49,10 @@ def test_a_variable_that_names_gpus_is_well(visible):
         ("note", "none here", "--gpus all", {"there": [], "seen": []}),
         ("error", "sees 2 for 4 ranks", "at most 2 ranks", {"ranks": 4}),
         ("error", "version mismatch", "restart", {"problem": "NVML: version mismatch"}),
+        ("error", "no driver", "restart", {**NO_DRIVER, "devices": ["nvidia0"]}),
+        ("error", "no driver", "restart", {**NO_DRIVER, "cuda": "12.9"}),
+        ("note", "none here, though NVIDIA's tools are: no driver", "CPUs", NO_DRIVER),
+        ("note", "none here, though NVIDIA's tools are", "CPUs", {**NO_DRIVER, "seen": None}),
         ("note", "2 here", "mend TensorFlow", {"seen": None}),
         ("error", "fails: out of memory", "nvidia-smi", {"failure": "out of memory"}),
     ],

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import horovod
 import pytest
 
-from hvd_gan.checks import installed
+from hvd_gan.checks import installed, repair
 from hvd_gan.checks.probe import Outcome
+from tests.launch import ROOT
 
 TENSORFLOW = json.loads((Path(horovod.__file__).parent / "metadata.json").read_text())["tensorflow"]
 STEPS = {
@@ -89,17 +92,25 @@ def test_a_python_that_is_too_new_is_an_error(judged, monkeypatch):
 
 
 def test_versions_that_nobody_has_tested_are_noted(judged):
-    assert (
-        "not tested with TensorFlow 2.99.0"
-        in judged(tensorflow={"version": "2.99.0"})["packages"].detail
-    )
+    finding = judged(tensorflow={"version": "2.99.0"})["packages"]
+    assert "not tested with TensorFlow 2.99.0" in finding.detail
+    # What install.sh says itself of a version that it does not know.
+    refusal = subprocess.run(
+        [ROOT / "install.sh"],
+        env={**os.environ, "TF": "2.99.0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stderr
+    known = refusal.rpartition("these are: ")[2].split()
+    assert known and finding.cure.endswith(f"takes one of {', '.join(known)}")
     assert judged()["packages"].severity in ("ok", "note")
 
 
 def test_a_tensorflow_that_was_changed_after_the_set_up_is_told(judged, monkeypatch, tmp_path):
     stamp = tmp_path / "install.stamp"
     stamp.write_text("/venv, Python 3.0.1, tensorflow-cpu 2.3.4, openmpi-5.0.11\nmore\n")
-    monkeypatch.setattr(installed, "STAMP", stamp)
+    monkeypatch.setattr(repair, "STAMP", stamp)
     finding = judged()["environment"]
     assert finding.severity == "warning"
     assert f"TensorFlow {TENSORFLOW}, was 2.3.4" in finding.detail

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from hvd_gan.checks.findings import note, ok, warning
-from hvd_gan.checks.ranks import differing_code, differing_findings, differing_versions
+from hvd_gan.checks.ranks import (
+    cores_of_hosts,
+    differing_code,
+    differing_findings,
+    differing_versions,
+)
+from tests.checks.facts import facts
 
 HOSTS = ["a", "a", "b"]
 
@@ -31,6 +37,17 @@ def test_code_that_differs_is_named_by_its_file():
     assert "/y has another b.py than rank 0's /x" in changed.detail
     assert "lacks a.py and 1 more of" in finding({}).detail
     assert "has c.py, not in" in finding({**ours["files"], "c.py": "1"}).detail
+
+
+def test_cores_are_judged_on_each_host_by_its_own_ranks():
+    ranks = [facts(cpus=[0, 1]), facts(cpus=[0, 1]), facts(cpus=[0]), facts(cpus=[0])]
+    first, second = cores_of_hosts(["a", "a", "b", "b"], ranks)
+    assert (first.severity, first.rank, first.host) == ("ok", None, None)
+    assert (second.severity, second.rank, second.host) == ("warning", 2, "b")
+    assert "1 of 8 usable" in second.detail
+    # The same cores on two hosts are not shared.
+    [alone] = cores_of_hosts(["a", "b"], [facts(cpus=[0, 1]), facts(cpus=[0, 1])])
+    assert alone.severity == "ok" and "1 rank" in alone.detail
 
 
 def test_what_ails_other_hosts_is_told_once_a_host_and_not_if_rank_0_has_it_too():

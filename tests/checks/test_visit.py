@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,11 @@ def fake_ssh(folder: Path, monkeypatch, script: str) -> None:
         ("ssh: connect to host a port 22: Connection refused", "no sshd", "start sshd"),
         ("ssh: connect to host a port 22: Connection timed out", "does not answer", "firewall"),
         ("ssh: connect to host a port 22: No route to host", "no network", "same network"),
-        ("sh: 1: exec: /venv/bin/python: not found", "there is no", "install at the same path"),
+        (
+            "no such identity: /root/.ssh/id: No such file or directory\nPermission denied (x).",
+            "without a password",
+            "ssh-copy-id",
+        ),
         ("kex_exchange_identification: something new", "something new (code 255)", "by hand"),
     ],
 )
@@ -42,9 +47,30 @@ def test_each_failure_has_its_cure(said, what, cure, tmp_path, monkeypatch):
     assert finding.severity == "error" and what in finding.detail and cure in finding.cure
 
 
-def test_a_host_answers_though_its_shell_talks_first(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("code", "said", "what"),
+    [
+        (127, "sh: 1: exec: /venv/bin/python: not found", "there is no"),
+        (126, "sh: 1: exec: /venv/bin/python: Permission denied", "one may not run"),
+    ],
+)
+def test_a_python_that_does_not_start_there_is_told(code, said, what, tmp_path, monkeypatch):
+    fake_ssh(tmp_path, monkeypatch, f"echo '{said}' >&2; exit {code}")
+    with pytest.raises(Unreachable) as caught:
+        Visit(AWAY)
+    finding = caught.value.finding
+    assert finding.name == "python" and f"{what} {sys.executable}" in finding.detail
+    assert "install at the same path" in finding.cure
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    ["welcome!\n", "[conda] base activated\n", "3 updates\n", "[1]\n{}\n7\n", "[", "{}", "7 new"],
+)
+def test_a_host_answers_though_its_shell_talks_first(greeting, tmp_path, monkeypatch):
     # The last argument is the command for the other host.
-    fake_ssh(tmp_path, monkeypatch, 'echo "welcome!"; for last; do :; done; eval "$last"')
+    talk = f"printf '%s' '{greeting}'; for last; do :; done; eval \"$last\""
+    fake_ssh(tmp_path, monkeypatch, talk)
     with Visit(AWAY) as visit:
         assert visit.facts["host"] == socket.gethostname()
         assert abs(visit.clock_offset()) < 1

@@ -14,6 +14,9 @@ from hvd_gan.cluster.launcher import (
     launcher_pid,
     leave_exit_code,
     leave_start,
+    stated_local_rank,
+    stated_local_size,
+    stated_rank,
     stated_size,
 )
 from tests.launch import ROOT
@@ -71,6 +74,72 @@ def test_a_start_is_no_news_once_there_is_an_exit_code(tmp_path, monkeypatch):
     assert leave_exit_code(75)
     leave_start()
     assert note.read_text() == "75"
+
+
+BATCH = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "8", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
+# As `srun --pty bash` has it, where Slurm's default is one of its PMIs.
+SHELL = {
+    **BATCH,
+    "SLURM_STEP_NUM_TASKS": "1",
+    "SLURM_STEP_TASKS_PER_NODE": "1",
+    "SLURM_NODEID": "0",
+}
+STEP = {**BATCH, "SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_TASKS_PER_NODE": "4(x2)"}
+IN_STEP = {"SLURM_PROCID": "6", "SLURM_LOCALID": "2", "SLURM_NODEID": "1"}
+MPIRUN = {
+    "OMPI_COMM_WORLD_SIZE": "4",
+    "OMPI_COMM_WORLD_RANK": "3",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+    "PMIX_RANK": "3",
+}
+HYDRA = {"PMI_SIZE": "4", "PMI_RANK": "3", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
+GLOO = {
+    "HOROVOD_SIZE": "4",
+    "HOROVOD_RANK": "3",
+    "HOROVOD_LOCAL_RANK": "1",
+    "HOROVOD_LOCAL_SIZE": "2",
+}
+
+
+@pytest.mark.parametrize(
+    ("environment", "place"),
+    [
+        (MPIRUN, (3, 1, 2)),
+        (HYDRA, (3, 1, 2)),
+        (GLOO, (3, 1, 2)),
+        ({**STEP, **IN_STEP}, (6, 2, 4)),
+        ({**STEP, **IN_STEP, "PMIX_RANK": "6"}, (6, 2, 4)),
+        ({**STEP, **IN_STEP, "PMI_RANK": "6", "PMI_SIZE": "8"}, (6, 2, 4)),
+        # One launcher inside of another: the inner one counts.
+        ({**BATCH, **MPIRUN}, (3, 1, 2)),
+        ({**BATCH, **HYDRA}, (3, 1, 2)),
+        ({**BATCH, **GLOO}, (3, 1, 2)),
+        ({**SHELL, "PMIX_RANK": "0", **GLOO}, (3, 1, 2)),
+        ({**SHELL, "PMI_RANK": "0", "PMI_SIZE": "1", **GLOO}, (3, 1, 2)),
+        ({**SHELL, "PMI_RANK": "0", "PMI_SIZE": "1", **MPIRUN}, (3, 1, 2)),
+        ({**SHELL, "PMIX_RANK": "0", **HYDRA}, (3, 1, 2)),
+        # mpirun's daemons on other nodes are a step of their own.
+        ({**STEP, **IN_STEP, **MPIRUN}, (3, 1, 2)),
+        (BATCH, (None, 0, 1)),
+        ({**SHELL, "PMIX_RANK": "0"}, (None, 0, 1)),
+        ({}, (None, 0, 1)),
+        ({**GLOO, "HOROVOD_LOCAL_SIZE": "many"}, (3, 1, 1)),
+    ],
+)
+def test_each_rank_knows_its_place_under_each_launcher(environment, place):
+    read = (stated_rank, stated_local_rank, stated_local_size)
+    assert tuple(function(environment) for function in read) == place
+
+
+@pytest.mark.parametrize(
+    ("tasks", "sizes"),
+    [("4(x2),3", [4, 4, 3, 1]), ("8", [8, 1]), ("1,2(x3)", [1, 2, 2, 2, 1]), ("x", [1])],
+)
+def test_the_ranks_of_each_node_of_a_slurm_step_are_counted(tasks, sizes):
+    for node, size in enumerate(sizes):
+        environment = {"SLURM_STEP_TASKS_PER_NODE": tasks, "SLURM_NODEID": str(node)}
+        assert stated_local_size(environment) == size
 
 
 def test_no_launcher_is_found_where_there_is_none():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -57,6 +58,23 @@ def test_the_ranks_are_compared_measured_and_trained(launcher):
     assert "weights equal on all 2 ranks" in found["training"]["detail"]
     assert done.output.count('"name": "python"') == 1
     assert (done.code == 0) == all(one["severity"] in ("ok", "note") for one in found.values())
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs a core for each rank")
+def test_ranks_that_are_bound_to_a_core_each_are_not_short_of_cores():
+    command = [str(BIN / "mpirun"), "--bind-to", "core", "-np", "2", sys.executable]
+    done = subprocess.run(
+        [*command, "-m", "hvd_gan.doctor", "--json", "--quick"],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    cores = findings(done.stdout)["cores"]
+    assert cores["severity"] == "ok", cores
+    assert "1 thread for each of 2 ranks" in cores["detail"]
 
 
 def test_a_rank_with_other_code_is_named_with_the_file(tmp_path):
