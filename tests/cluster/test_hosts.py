@@ -158,7 +158,8 @@ def test_where_rank_0_is_on_another_host_than_the_launcher_the_end_is_told_alike
 ):
     job = Job(launcher, two_hosts, tmp_path / "run", *SLOW, at=1)
     job.wait_for_step(5)
-    job.process.terminate()
+    program = LAUNCHERS[launcher][0]
+    assert two_hosts[1].signal("TERM", f"bin/{program} -") == 1
     assert job.ends(within=30) == 75, job.said()
     assert "the first to end" not in job.said()
     job.leaves_nothing()
