@@ -106,6 +106,7 @@ class _Job:
             code = self._wait()
             said = self._scratch.note.read_text()
             if code < 0:
+                self._scratch.look(process.pid for process in self._processes)
                 self._end_orphans()
             words = last_words(self._scratch.words)
         if self._stopped is not None:
@@ -149,16 +150,16 @@ class _Job:
         """The launcher's code; what signals ask for is done here, outside of their handlers."""
         self._witness = Witness(self._launcher.pid)
         self._count = 0
-        failed_for = 0.0
+        failed_for, has_started = 0.0, False
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return self._launcher.wait(0.1)
             said = self._scratch.note.read_text()
             failed_for += 0.1 * (said == str(EXIT_FAILED))
             self._count += 1
-            if self._count % 20 == 0:
-                self._processes = descendants(self._launcher.pid)
-                self._scratch.look(process.pid for process in self._processes)
+            has_started, before = bool(said), has_started
+            if self._count % 20 == 0 or has_started != before:
+                self._look()
             starting = not said and not self._elastic
             alone_for = self._witness.look() if starting else 0.0
             # mpirun waits for a host that it cannot reach, for many minutes.
@@ -173,6 +174,11 @@ class _Job:
                 elif number == signal.SIGINT:
                     self._stop_at_once()
                     self._stopped = EXIT_INTERRUPTED, "stopped at once; the last checkpoint stands"
+
+    def _look(self) -> None:
+        """Takes down what there is, to know it when the launcher cannot be asked any more."""
+        self._processes = descendants(self._launcher.pid)
+        self._scratch.look(process.pid for process in self._processes)
 
     def _ask(self, number: int) -> None:
         """Lets the ranks save and stop, if they can; else ends them."""

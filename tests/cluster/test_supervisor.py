@@ -231,6 +231,7 @@ def test_a_batch_script_is_no_rank_of_its_own():
     assert job.returncode == 75
 
 
+@pytest.mark.slow
 def test_an_elastic_driver_may_be_without_ranks_for_long():
     wait = "sleep 0.5; HOROVOD_RANK=0 sleep 1; sleep 10; exit 0"
     job = supervised("sh", "-c", wait, "--host-discovery-script", "x")

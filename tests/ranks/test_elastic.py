@@ -126,6 +126,7 @@ def test_where_a_rank_was_stopped_the_job_ends_and_does_not_hang(tmp_path, monke
     assert "has not met the other ranks in 25 s: it waits for the other ranks" in job.screen
 
 
+@pytest.mark.slow
 def test_a_new_rank_is_taken_on(undisturbed, tmp_path):
     job = Elastic(tmp_path, [HOSTS[0]])
     job.wait_for_step(30)

@@ -42,6 +42,7 @@ def test_two_ranks_have_the_weights_of_two_towers(name, tmp_path):
     assert_close(weights(run), expected)
 
 
+@pytest.mark.slow
 def test_three_ranks_have_the_weights_of_one_process(one_process, tmp_path):
     run = trained("mpirun", 3, tmp_path / "run")
     assert_close(weights(run), weights(one_process))

@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from tests.launch import LAUNCHERS, ROOT, environment, launch, train
+from tests.launch import ROOT, environment, launch, slow, train
 from tests.ranks.runs import values
 
 pytestmark = pytest.mark.ranks
 PROGRAM = "tests.ranks.programs.failing"
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", [slow("horovodrun"), "gloo", "mpirun"])
 @pytest.mark.parametrize("how", ["in_python", "in_a_step"])
 def test_an_exception_is_the_last_thing_on_the_screen(launcher, how):
     done = launch(launcher, 2, "-m", PROGRAM, how, timeout=60)
@@ -26,7 +26,7 @@ def test_an_exception_is_the_last_thing_on_the_screen(launcher, how):
     assert done.last_line.endswith(expected), done.output
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", [slow("horovodrun"), "gloo", "mpirun"])
 def test_a_users_mistake_is_told_once_and_last(launcher):
     done = launch(launcher, 2, "-m", PROGRAM, "agreed", timeout=60)
     assert done.code != 0

@@ -19,7 +19,7 @@ SHORT = (
 
 
 @pytest.mark.parametrize(
-    ("launcher", "ranks"), [("single", 1), slow("horovodrun", 2), ("gloo", 2), ("mpirun", 2)]
+    ("launcher", "ranks"), [("single", 1), slow("horovodrun", 2), slow("gloo", 2), ("mpirun", 2)]
 )
 def test_the_demo_trains_and_leaves_a_run(launcher, ranks, tmp_path):
     run = tmp_path / "run"
@@ -55,7 +55,7 @@ def test_the_demo_trains_and_leaves_a_run(launcher, ranks, tmp_path):
     ]
 
 
-@pytest.mark.parametrize("launcher", ["horovodrun", "mpirun"])
+@pytest.mark.parametrize("launcher", [slow("horovodrun"), "mpirun"])
 def test_output_that_goes_to_a_file_is_plain_and_whole(launcher, tmp_path):
     screen = tmp_path / "screen.txt"
     screen.write_text("what was there before\n")
