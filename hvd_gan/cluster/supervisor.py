@@ -106,6 +106,7 @@ class _Job:
             code = self._wait()
             said = self._scratch.note.read_text()
             if code < 0:
+                # What it leaves behind lives on for a moment.
                 self._scratch.look(process.pid for process in self._processes)
                 self._end_orphans()
             words = last_words(self._scratch.words)
